@@ -1,0 +1,2 @@
+//! What the disk may do.
+#![forbid(unsafe_code)]

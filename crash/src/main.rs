@@ -1,0 +1,2 @@
+//! The `kiban-crash` runner.
+fn main() {}

@@ -1,0 +1,2 @@
+//! What the engine should do.
+#![forbid(unsafe_code)]
