@@ -8,6 +8,7 @@
 //!
 //! The traits hold no metrics, no caching and no retries. `crash` implements them over a simulated
 //! disk, `env::os` over Linux.
+#![allow(clippy::disallowed_types)]
 
 use super::sync::Arc;
 use std::io;
@@ -79,6 +80,7 @@ pub trait Fs: Send + Sync + 'static {
 }
 
 /// An open file. Methods take `&self`; concurrent calls on distinct byte ranges are independent.
+#[allow(clippy::len_without_is_empty)]
 pub trait File: Send + Sync {
     /// The path under which the file was opened or created, for errors.
     fn path(&self) -> &Path;
@@ -112,7 +114,6 @@ pub trait File: Send + Sync {
     fn preallocate(&self, len: u64) -> io::Result<()>;
 
     /// The length now. (A file is never "empty" in a way that matters here.)
-    #[allow(clippy::len_without_is_empty)]
     fn len(&self) -> io::Result<u64>;
 }
 
