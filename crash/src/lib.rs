@@ -1,2 +1,4 @@
 //! What the disk may do.
 #![forbid(unsafe_code)]
+
+pub mod report;

@@ -1,0 +1,528 @@
+//! What a run found, as data: the object that `--json` prints, shards merge and tests compare.
+//!
+//! Invariants
+//! - Field names are those of the `--json` object that `docs/TESTING.md` documents; fields are
+//!   added, never renamed.
+//! - A report says only what was counted: nothing in it is estimated or carried over.
+//! - [`Report::judge`] is the one place that turns counts into a verdict, and [`Verdict::exit_code`]
+//!   the one place that turns a verdict into an exit code. A run that ran no case never holds.
+//! - Everything but `elapsed_s`, `rates` and `jobs` is a function of revision, seed and case count
+//!   (F1), where the budget is a count.
+//!
+//! It formats nothing: text, HTML and JUnit are made elsewhere from these types.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The one-word result of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Every promise held, every reachable cell and counter was met, and at least one case ran.
+    Held,
+    /// A promise broke.
+    Broken,
+    /// Only hangs or time-outs.
+    Hung,
+    /// A replay did not do what the run had done.
+    Diverged,
+    /// The machine refused: disk full, out of memory, a needed device missing.
+    Environment,
+    /// Nothing broke, but a seeded bug lived, a counter or a reachable cell stayed at zero, or no
+    /// case ran at all.
+    #[default]
+    Hollow,
+    /// Stopped from outside; what was counted so far is valid and held.
+    Interrupted,
+}
+
+impl Verdict {
+    /// The runner's exit code. 2 is for usage and never comes from a report.
+    #[must_use]
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Self::Held => 0,
+            Self::Broken => 1,
+            Self::Hung => 3,
+            Self::Diverged => 4,
+            Self::Environment => 5,
+            Self::Hollow => 6,
+            Self::Interrupted => 7,
+        }
+    }
+
+    /// The word that `--json` has.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Held => "held",
+            Self::Broken => "broken",
+            Self::Hung => "hung",
+            Self::Diverged => "diverged",
+            Self::Environment => "environment",
+            Self::Hollow => "hollow",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
+/// What was counted. Sums, so that shards and cases merge by adding.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Totals {
+    /// Cases run to their end.
+    pub cases: u64,
+    /// Operations applied to engine and oracle, before any crash.
+    pub ops: u64,
+    /// Counted crash images: recovered, compared whole, written to, structurally checked.
+    pub images: u64,
+    /// Whole images taken inside a recovery or after one, to depth 3; not among `images`.
+    pub images_nested: u64,
+    /// Images dropped because their content and admissible set were checked before in the case.
+    pub images_duplicate: u64,
+    /// Thread schedules explored; 0 for the exclusive engine.
+    pub schedules: u64,
+    /// Errors injected.
+    pub errors_injected: u64,
+    /// File-system points passed (two per call, more inside writes and syncs).
+    pub points: u64,
+    /// Images by operations since creation (index = operations / 10, the last one open-ended).
+    pub images_by_ops: Vec<u64>,
+    /// Images by runs in the version at the crash (the last one open-ended).
+    pub images_by_runs: Vec<u64>,
+}
+
+/// Buckets of [`Totals::images_by_ops`], ten operations each.
+pub const OPS_BUCKETS: usize = 64;
+/// Buckets of [`Totals::images_by_runs`].
+pub const RUNS_BUCKETS: usize = 16;
+
+impl Totals {
+    /// Adds what `other` counted.
+    pub fn absorb(&mut self, other: &Self) {
+        self.cases += other.cases;
+        self.ops += other.ops;
+        self.images += other.images;
+        self.images_nested += other.images_nested;
+        self.images_duplicate += other.images_duplicate;
+        self.schedules += other.schedules;
+        self.errors_injected += other.errors_injected;
+        self.points += other.points;
+        absorb_buckets(&mut self.images_by_ops, &other.images_by_ops);
+        absorb_buckets(&mut self.images_by_runs, &other.images_by_runs);
+    }
+
+    /// Notes one counted image, `ops` operations after creation and with `runs` runs.
+    pub fn count_image(&mut self, ops: u64, runs: usize) {
+        self.images += 1;
+        bump(&mut self.images_by_ops, (ops / 10).min(OPS_BUCKETS as u64 - 1) as usize);
+        bump(&mut self.images_by_runs, runs.min(RUNS_BUCKETS - 1));
+    }
+
+    /// At least how many operations since creation the median counted image has.
+    #[must_use]
+    pub fn median_ops(&self) -> u64 {
+        median_bucket(&self.images_by_ops) as u64 * 10
+    }
+
+    /// How many runs the median counted image has.
+    #[must_use]
+    pub fn median_runs(&self) -> u64 {
+        median_bucket(&self.images_by_runs) as u64
+    }
+}
+
+fn bump(buckets: &mut Vec<u64>, index: usize) {
+    if buckets.len() <= index {
+        buckets.resize(index + 1, 0);
+    }
+    buckets[index] += 1;
+}
+
+fn absorb_buckets(into: &mut Vec<u64>, from: &[u64]) {
+    if into.len() < from.len() {
+        into.resize(from.len(), 0);
+    }
+    for (to, n) in into.iter_mut().zip(from) {
+        *to += n;
+    }
+}
+
+fn median_bucket(buckets: &[u64]) -> usize {
+    let total: u64 = buckets.iter().sum();
+    let mut below = 0;
+    for (index, n) in buckets.iter().enumerate() {
+        below += n;
+        if below * 2 > total {
+            return index;
+        }
+    }
+    0
+}
+
+/// One cell of the matrix stage x fault x outcome.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cell {
+    /// The stage's name.
+    pub stage: String,
+    /// The fault's name.
+    pub fault: String,
+    /// The outcome's name.
+    pub outcome: String,
+    /// How often it was seen.
+    pub hits: u64,
+    /// Why it can't be reached; `None` where it can. A hit in an unreachable cell is a failure.
+    pub unreachable: Option<String>,
+}
+
+/// The matrix, and how much of it was seen.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cells {
+    /// Cells that can be reached.
+    pub reachable: u64,
+    /// Reachable cells that were.
+    pub hit: u64,
+    /// The reachable cells never hit, as `stage/fault/outcome`.
+    pub missing: Vec<String>,
+    /// Every cell that is reachable or was hit.
+    pub matrix: Vec<Cell>,
+}
+
+impl Cells {
+    /// Adds the hits of `other`, and counts anew.
+    pub fn absorb(&mut self, other: &Self) {
+        let mut cells: BTreeMap<(String, String, String), Cell> = BTreeMap::new();
+        let order: Vec<_> = self.matrix.iter().chain(&other.matrix).map(Cell::key).collect();
+        for cell in self.matrix.drain(..).chain(other.matrix.iter().cloned()) {
+            cells.entry(cell.key()).and_modify(|c| c.hits += cell.hits).or_insert(cell);
+        }
+        self.matrix = order.iter().filter_map(|key| cells.remove(key)).collect();
+        self.recount();
+    }
+
+    /// Sets the counts from the matrix.
+    pub fn recount(&mut self) {
+        let reachable = || self.matrix.iter().filter(|c| c.unreachable.is_none());
+        let (all, hit) = (reachable().count(), reachable().filter(|c| c.hits > 0).count());
+        let missing = reachable().filter(|c| c.hits == 0).map(Cell::name).collect();
+        (self.reachable, self.hit, self.missing) = (all as u64, hit as u64, missing);
+    }
+}
+
+impl Cell {
+    /// `stage/fault/outcome`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("{}/{}/{}", self.stage, self.fault, self.outcome)
+    }
+
+    fn key(&self) -> (String, String, String) {
+        (self.stage.clone(), self.fault.clone(), self.outcome.clone())
+    }
+}
+
+/// One broken promise, whole enough to be understood and repeated from the text alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// The promise's id, such as "D1"; "-" for a panic or a rig error that names none.
+    pub promise: String,
+    /// One line on what went wrong.
+    pub what: String,
+    /// What replays it: `kb1:` and text.
+    pub token: String,
+    /// The run's seed.
+    pub seed: u64,
+    /// The case's index in the run.
+    pub case: u64,
+    /// Revision of the sources.
+    pub revision: String,
+    /// Options after swarm, as one line of text.
+    pub options: String,
+    /// Operations in the case as generated.
+    pub ops: u64,
+    /// Operations after shrinking.
+    pub shrunk_ops: u64,
+    /// The shrunk case, whole, as the text of an `.ops` file: `replay FILE` takes it.
+    pub shrunk: String,
+    /// Where the crash or the error fell, in words.
+    pub at: String,
+    /// The last events before the failure, oldest first.
+    pub events: Vec<String>,
+    /// What the oracle admits.
+    pub expected: String,
+    /// What the engine showed.
+    pub got: String,
+    /// Whether this is a hang or a time-out.
+    pub hang: bool,
+}
+
+impl Failure {
+    /// The line to paste.
+    #[must_use]
+    pub fn replay_line(&self) -> String {
+        format!("cargo run --release -p kiban-crash -- replay {}", self.token)
+    }
+
+    /// Failures with one signature are one finding: promise, and place without its numbers.
+    #[must_use]
+    pub fn signature(&self) -> String {
+        let at: String = self.at.chars().filter(|c| !c.is_ascii_digit()).collect();
+        let what: String = self.what.chars().filter(|c| !c.is_ascii_digit()).collect();
+        format!("{} {what} {at}", self.promise)
+    }
+}
+
+/// What the corruption sweep found for one kind of file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CorruptionVerdict {
+    /// "log", "table", "manifest", "current", "lock".
+    pub file: String,
+    /// "flip", "zero", "truncate", "duplicate", "swap", "remove".
+    pub damage: String,
+    /// The part of the file, as `docs/FORMAT.md` names it, or "any".
+    pub part: String,
+    /// Damaged databases tried.
+    pub tried: u64,
+    /// Answered with a typed error at open, or by `verify`, or at the read that met it.
+    pub detected: u64,
+    /// Everything read was right without any error.
+    pub harmless: u64,
+    /// Ended the log above the watermark, with a report ("undecidable").
+    pub undecidable: u64,
+    /// Wrong answers and panics: failures.
+    pub wrong: u64,
+}
+
+/// One seeded bug in the kill matrix.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MutantResult {
+    /// Its id, such as "B27".
+    pub id: String,
+    /// Whether any layer killed it.
+    pub killed: bool,
+    /// The layers that did.
+    pub layers: Vec<String>,
+    /// Cases until the first kill.
+    pub cases: u64,
+    /// Operations until the first kill.
+    pub ops: u64,
+    /// Operations of the shrunk failing case.
+    pub shrunk_ops: u64,
+    /// Seconds until the first kill, without the build.
+    pub seconds: f64,
+    /// Promise that broke first, or "abort" or "hang".
+    pub promise: String,
+    /// The failure, where the layer gave one.
+    pub failure: Option<Failure>,
+}
+
+/// Speeds, measured by the run itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Rates {
+    /// Counted images per second and core.
+    pub images_per_second_core: f64,
+    /// Lockstep operations of the standard mix per second and core, without crashes.
+    pub lockstep_ops_per_second_core: f64,
+}
+
+/// The whole result of one command.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Report {
+    /// The one-word result; [`Report::judge`] sets it.
+    pub verdict: Verdict,
+    /// Which subcommand this is the result of.
+    pub command: String,
+    /// The run's seed.
+    pub seed: u64,
+    /// Revision of the sources.
+    pub revision: String,
+    /// The profile's name; empty where there is none.
+    pub profile: String,
+    /// `I/N` of a sharded run; empty otherwise.
+    pub shard: String,
+    /// Workers.
+    pub jobs: u64,
+    /// What was counted.
+    #[serde(flatten)]
+    pub totals: Totals,
+    /// Seconds of the whole command, measured on the wall.
+    pub elapsed_s: f64,
+    /// Seconds of the directed pass, within `elapsed_s`.
+    pub directed_s: f64,
+    /// Over operations, schedule, faults and file bytes in case order, in hexadecimal.
+    pub digest: String,
+    /// Whether the directed pass ran to its end; without it, missing cells fail nothing.
+    pub directed_whole: bool,
+    /// The matrix.
+    pub cells: Cells,
+    /// Counters that must fire, by name.
+    pub counters: BTreeMap<String, u64>,
+    /// Those that did not.
+    pub counters_zero: Vec<String>,
+    /// Speeds.
+    pub rates: Rates,
+    /// Broken promises, one per signature.
+    pub failures: Vec<Failure>,
+    /// Failures in all, those with a signature met before included.
+    pub failures_all: u64,
+    /// `sweep`: operation sequences tried.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sequences: Option<u64>,
+    /// The corruption sweep, by kind of file and damage.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub corruption: Vec<CorruptionVerdict>,
+    /// `mutants`: the kill matrix.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub mutants: Vec<MutantResult>,
+    /// `mutants`: "alive", or what went wrong with the unmutated sources.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub control: Option<String>,
+    /// What the machine refused, if it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub environment: Option<String>,
+    /// Whether the run was stopped from outside.
+    pub interrupted: bool,
+    /// Whether a replay did something else than the run it replays.
+    pub diverged: bool,
+}
+
+impl Report {
+    /// Sets `verdict` from everything else.
+    pub fn judge(&mut self) {
+        self.cells.recount();
+        self.counters_zero =
+            self.counters.iter().filter(|(_, n)| **n == 0).map(|(name, _)| name.clone()).collect();
+        self.verdict = self.verdict_now();
+    }
+
+    fn verdict_now(&self) -> Verdict {
+        let hollow = self.directed_whole
+            && (self.cells.hit < self.cells.reachable || !self.counters_zero.is_empty());
+        let seeded_bug_lived = self.mutants.iter().any(|m| !m.killed)
+            || self.control.as_deref().is_some_and(|c| c != "alive");
+        let ran_nothing = self.totals.cases == 0 && self.mutants.is_empty();
+        if self.failures.iter().any(|f| !f.hang) || self.corruption.iter().any(|c| c.wrong > 0) {
+            Verdict::Broken
+        } else if self.diverged {
+            Verdict::Diverged
+        } else if !self.failures.is_empty() {
+            Verdict::Hung
+        } else if self.environment.is_some() {
+            Verdict::Environment
+        } else if self.interrupted {
+            Verdict::Interrupted
+        } else if hollow || seeded_bug_lived || ran_nothing {
+            Verdict::Hollow
+        } else {
+            Verdict::Held
+        }
+    }
+
+    /// Adds a failure, unless one of its signature is there: the shorter one stays.
+    pub fn add_failure(&mut self, failure: Failure) {
+        self.failures_all += 1;
+        let signature = failure.signature();
+        match self.failures.iter_mut().find(|f| f.signature() == signature) {
+            Some(known) if failure.shrunk_ops < known.shrunk_ops => *known = failure,
+            Some(_) => {}
+            None => self.failures.push(failure),
+        }
+    }
+
+    /// Adds another shard's result: the union of what was seen is judged.
+    pub fn absorb(&mut self, other: &Self) {
+        self.totals.absorb(&other.totals);
+        self.elapsed_s = self.elapsed_s.max(other.elapsed_s);
+        self.directed_s = self.directed_s.max(other.directed_s);
+        self.directed_whole |= other.directed_whole;
+        self.cells.absorb(&other.cells);
+        for (name, n) in &other.counters {
+            *self.counters.entry(name.clone()).or_default() += n;
+        }
+        let before = self.failures_all;
+        for failure in &other.failures {
+            self.add_failure(failure.clone());
+        }
+        self.failures_all = before + other.failures_all;
+        self.sequences = sum(self.sequences, other.sequences);
+        self.corruption.extend(other.corruption.iter().cloned());
+        self.mutants.extend(other.mutants.iter().cloned());
+        self.control = self.control.take().or_else(|| other.control.clone());
+        self.environment = self.environment.take().or_else(|| other.environment.clone());
+        self.interrupted |= other.interrupted;
+        self.diverged |= other.diverged;
+    }
+}
+
+fn sum(a: Option<u64>, b: Option<u64>) -> Option<u64> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a + b),
+        (a, b) => a.or(b),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ran() -> Report {
+        let totals = Totals { cases: 1, ..Totals::default() };
+        Report { totals, directed_whole: true, ..Report::default() }
+    }
+
+    fn cell(hits: u64) -> Cells {
+        let cell = Cell {
+            stage: "commit.sync".into(),
+            fault: "power".into(),
+            outcome: "kept".into(),
+            hits,
+            unreachable: None,
+        };
+        Cells { matrix: vec![cell], ..Cells::default() }
+    }
+
+    fn verdict(mut report: Report) -> Verdict {
+        report.judge();
+        report.verdict
+    }
+
+    #[test]
+    fn a_run_without_a_case_or_with_a_silent_counter_never_holds() {
+        assert_eq!(verdict(Report::default()), Verdict::Hollow);
+        assert_eq!(verdict(ran()), Verdict::Held);
+        let counters = BTreeMap::from([("batch torn".to_owned(), 0)]);
+        assert_eq!(verdict(Report { counters: counters.clone(), ..ran() }), Verdict::Hollow);
+        let cut_short = Report { counters, cells: cell(0), directed_whole: false, ..ran() };
+        assert_eq!(verdict(cut_short), Verdict::Held);
+    }
+
+    #[test]
+    fn a_broken_promise_outranks_everything_and_a_hang_outranks_an_interrupt() {
+        let mut report = Report { interrupted: true, ..ran() };
+        assert_eq!(verdict(report.clone()), Verdict::Interrupted);
+        report.add_failure(Failure { hang: true, ..Failure::default() });
+        assert_eq!(verdict(report.clone()), Verdict::Hung);
+        report.add_failure(Failure { promise: "D1".into(), ..Failure::default() });
+        assert_eq!(verdict(report), Verdict::Broken);
+    }
+
+    #[test]
+    fn merging_judges_the_union_of_cells() {
+        let mut one = Report { cells: cell(0), ..ran() };
+        assert_eq!(verdict(one.clone()), Verdict::Hollow);
+        one.absorb(&Report { cells: cell(2), ..ran() });
+        assert_eq!(verdict(one.clone()), Verdict::Held);
+        assert_eq!((one.cells.matrix.len(), one.totals.cases), (1, 2));
+    }
+
+    #[test]
+    fn a_report_survives_its_json() {
+        let mut report = Report { cells: cell(1), sequences: Some(584), ..ran() };
+        report.totals.count_image(57, 2);
+        report.judge();
+        let text = serde_json::to_string(&report).expect("a report is plain data");
+        assert!(text.contains("\"verdict\":\"held\"") && text.contains("\"images\":1"));
+        assert_eq!(serde_json::from_str::<Report>(&text).expect("its own text"), report);
+        assert_eq!((report.totals.median_ops(), report.totals.median_runs()), (50, 2));
+    }
+}
