@@ -1,2 +1,14 @@
 //! What the engine should do.
+//!
+//! Reading order: `ops` (what can be done), `text` (how it is written down), `oracle` (what must
+//! be answered), `durable` (what a crash may leave), `generate` (what is tried), `driver` (engine
+//! and oracle in lockstep).
 #![forbid(unsafe_code)]
+
+pub mod config;
+pub mod durable;
+pub mod generate;
+pub mod ops;
+pub mod oracle;
+pub mod text;
+pub mod value;
