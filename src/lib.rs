@@ -2,8 +2,12 @@
 #![deny(unsafe_code, missing_docs)]
 
 pub mod base;
+mod cursor;
 pub mod env;
 mod error;
+mod memtable;
+#[doc(hidden)]
+pub mod rig;
 
 pub use base::slice::Slice;
 pub use error::{Error, ErrorKind, Result};

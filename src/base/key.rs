@@ -78,6 +78,21 @@ pub fn cmp_entries(a_key: &[u8], a_seq: SeqNo, b_key: &[u8], b_seq: SeqNo) -> Or
     a_key.cmp(b_key).then(b_seq.cmp(&a_seq))
 }
 
+/// The first eight bytes of a key as a number that orders as they do; a shorter key is filled up
+/// with zeros. Unequal prefixes decide a comparison of keys, equal ones decide nothing.
+#[inline]
+#[must_use]
+pub fn key_prefix(key: &[u8]) -> u64 {
+    match key.first_chunk() {
+        Some(first) => u64::from_be_bytes(*first),
+        None => {
+            let mut filled = [0; 8];
+            filled[..key.len()].copy_from_slice(key);
+            u64::from_be_bytes(filled)
+        }
+    }
+}
+
 /// The smallest key above every key that starts with `prefix`; `None` where there is no such key
 /// (the prefix is empty or all 0xFF).
 #[must_use]
@@ -126,6 +141,16 @@ mod tests {
     fn a_newer_version_comes_first_and_a_shorter_key_before_its_extension() {
         assert_eq!(cmp_entries(b"a", SeqNo(2), b"a", SeqNo(1)), Ordering::Less);
         assert_eq!(cmp_entries(b"a", SeqNo(1), b"a\0", SeqNo(9)), Ordering::Less);
+    }
+
+    #[test]
+    fn unequal_key_prefixes_order_as_the_keys_do() {
+        let keys: [&[u8]; 6] = [b"", b"\0", b"a", b"a\0", b"aaaaaaaa", b"aaaaaaaab"];
+        for pair in keys.windows(2) {
+            assert!(key_prefix(pair[0]) <= key_prefix(pair[1]));
+        }
+        assert!(key_prefix(b"a\0") < key_prefix(b"a\0\x01"));
+        assert_eq!(key_prefix(b"aaaaaaaa"), key_prefix(b"aaaaaaaab"));
     }
 
     #[test]

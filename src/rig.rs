@@ -1,0 +1,10 @@
+//! The one door for the rig: parts that models, schedules and fuzz targets look at directly.
+//!
+//! Not a part of the public surface: nothing here is promised to stay.
+
+pub use crate::cursor::Cursor;
+pub use crate::cursor::checked::Checked;
+pub use crate::cursor::merge::Merge;
+pub use crate::cursor::vec::{VecCursor, VecEntry};
+pub use crate::cursor::visible::Visible;
+pub use crate::memtable::{ARENA_BYTES_MAX, MemCursor, Memtable, MemtableWriter};
