@@ -1,0 +1,679 @@
+//! The disk itself: calls, each with its points, its fault and its line in the log.
+//!
+//! Invariants
+//! - Every call goes through `enter` and `leave`: counted, logged, told to the observer before its
+//!   effect and before its return, and asked of the fault plan once.
+//! - A sync has two halves: it covers what was changed before the first.
+//! - A handle or a lock of another life of the process answers `EBADF`.
+//!
+//! What a change means is told in `file` and `tree`; what survives, in `snapshot`.
+
+use super::clock::SimClock;
+use super::errno::Errno;
+use super::fault::{Fault, FaultPlan, Op, Report};
+use super::file::{Content, FileNode, Pages, Stamp};
+use super::record::{Call, Injected, Moment, Point, Violation};
+use super::snapshot::Snapshot;
+use super::tree::{Ino, Node, Tree};
+use std::collections::VecDeque;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Weak};
+
+/// An open file of one life of the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fd {
+    slot: u32,
+    life: u32,
+}
+
+/// A held lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LockId(u64);
+
+/// A sync that began and has not ended.
+#[derive(Debug)]
+pub struct Ticket {
+    ino: Ino,
+    upto: Stamp,
+    op: Op,
+    fault: Option<Fault>,
+    index: u64,
+    /// An earlier failed sync that this handle has not heard of.
+    owed: bool,
+}
+
+impl Ticket {
+    /// How many scheduling rounds the sync takes.
+    #[must_use]
+    pub fn rounds(&self) -> u32 {
+        if let Some(Fault::Slow(rounds)) = self.fault { rounds } else { 0 }
+    }
+}
+
+/// Hears of every point. It sees the disk in the middle of a call and must call nothing.
+pub type Observer = Box<dyn FnMut(&Point, &Disk) + Send>;
+
+#[derive(Clone, Debug)]
+struct Handle {
+    ino: Ino,
+    write: bool,
+    path: Arc<str>,
+    errors_heard: u32,
+}
+
+struct Lock {
+    id: u64,
+    ino: Ino,
+    exclusive: bool,
+}
+
+/// Longest file: a guard of the rig's own memory.
+const FILE_BYTES_MAX: u64 = 1 << 32;
+const INJECTED_MAX: usize = 4096;
+
+/// A simulated disk. See the module for what it may do.
+pub struct Disk {
+    pub(super) tree: Tree,
+    handles: Vec<Option<Handle>>,
+    open_files: usize,
+    open_files_peak: usize,
+    life: u32,
+    locks: Vec<Lock>,
+    maps: Vec<(Ino, Weak<[u8]>)>,
+    calls: u64,
+    stage: u8,
+    told: u64,
+    log: VecDeque<Call>,
+    log_max: usize,
+    injected: Vec<Injected>,
+    violations: Vec<Violation>,
+    observer: Option<Observer>,
+    evicting: bool,
+    off: bool,
+    /// What goes wrong.
+    pub plan: FaultPlan,
+    /// The disk's own time.
+    pub clock: SimClock,
+}
+
+impl Default for Disk {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Disk {
+    /// An empty disk: one directory, `/`, which bare names are in too.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with_tree(Tree::new())
+    }
+
+    pub(super) fn with_tree(tree: Tree) -> Self {
+        Self {
+            tree,
+            handles: Vec::new(),
+            open_files: 0,
+            open_files_peak: 0,
+            life: 0,
+            locks: Vec::new(),
+            maps: Vec::new(),
+            calls: 0,
+            stage: 0,
+            told: 0,
+            log: VecDeque::new(),
+            log_max: 64,
+            injected: Vec::new(),
+            violations: Vec::new(),
+            observer: None,
+            evicting: false,
+            off: false,
+            plan: FaultPlan::default(),
+            clock: SimClock::new(),
+        }
+    }
+
+    // What a rig sets and asks.
+
+    /// Tags the calls from now on.
+    pub fn set_stage(&mut self, stage: u8) {
+        self.stage = stage;
+    }
+
+    /// The stage that was set last.
+    #[must_use]
+    pub fn stage(&self) -> u8 {
+        self.stage
+    }
+
+    /// Who hears of points from now on.
+    pub fn set_observer(&mut self, observer: Option<Observer>) {
+        self.observer = observer;
+    }
+
+    /// Switches the power off (every call answers `EIO` and does nothing) or on.
+    pub fn set_off(&mut self, off: bool) {
+        self.off = off;
+    }
+
+    /// How many calls the log keeps.
+    pub fn set_log_max(&mut self, log_max: usize) {
+        self.log_max = log_max;
+    }
+
+    /// Calls so far.
+    #[must_use]
+    pub fn calls(&self) -> u64 {
+        self.calls
+    }
+
+    /// The last calls, oldest first.
+    pub fn log(&self) -> impl Iterator<Item = &Call> {
+        self.log.iter()
+    }
+
+    /// The faults injected so far (at most some thousands are kept).
+    #[must_use]
+    pub fn injected(&self) -> &[Injected] {
+        &self.injected
+    }
+
+    /// What the engine did that no engine may do.
+    #[must_use]
+    pub fn violations(&self) -> &[Violation] {
+        &self.violations
+    }
+
+    /// Files open now.
+    #[must_use]
+    pub fn open_files(&self) -> usize {
+        self.open_files
+    }
+
+    /// The most files that were open at one time.
+    #[must_use]
+    pub fn open_files_peak(&self) -> usize {
+        self.open_files_peak
+    }
+
+    /// All that the disk and the page cache hold now. Costs a count per file and directory.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::new(self.tree.clone(), self.evicting)
+    }
+
+    /// A hash of every name, length and byte that can be read now.
+    #[must_use]
+    pub fn content_hash(&self) -> u64 {
+        self.tree.hash()
+    }
+
+    /// The process dies and another begins: handles, locks and maps are gone, the page cache
+    /// stays (class K).
+    pub fn restart(&mut self) {
+        self.handles.clear();
+        self.locks.clear();
+        self.maps.clear();
+        self.open_files = 0;
+        self.life += 1;
+        self.tree.restart();
+    }
+
+    pub(super) fn set_evicting(&mut self, evicting: bool) {
+        self.evicting = evicting;
+    }
+
+    // The frame of every call.
+
+    fn enter(&mut self, op: Op, path: &Arc<str>, offset: u64, len: u64) -> io::Result<Frame> {
+        if self.off {
+            return Err(Errno::EIO.into());
+        }
+        self.calls += 1;
+        self.told = 0;
+        let index = self.calls;
+        self.clock.tick();
+        if self.evicting {
+            self.tree.evict(index);
+        }
+        let fault = self.plan.decide(op, self.stage, path);
+        if let Some(fault) = fault
+            && self.injected.len() < INJECTED_MAX
+        {
+            self.injected.push(Injected { call: index, stage: self.stage, op, fault });
+        }
+        if self.log.len() >= self.log_max {
+            self.log.pop_front();
+        }
+        let (stage, path) = (self.stage, path.clone());
+        self.log.push_back(Call { index, stage, op, path, offset, len, result: None, fault });
+        let frame = Frame { op, index, fault };
+        self.point(&frame, Moment::Before);
+        match fault {
+            Some(Fault::Error(errno)) if !matches!(op, Op::SyncData | Op::SyncAll) => {
+                self.leave(&frame, Err(errno))
+            }
+            _ => Ok(frame),
+        }
+    }
+
+    fn leave<T>(&mut self, frame: &Frame, result: Result<T, Errno>) -> io::Result<T> {
+        let result = match (result, frame.fault) {
+            (Ok(_), Some(Fault::Landed(errno))) => Err(errno),
+            (result, _) => result,
+        };
+        let told = result.as_ref().map(|_| self.told).map_err(|&errno| errno);
+        let line = self.log.iter_mut().rev().find(|call| call.index == frame.index);
+        if let Some(line) = line {
+            line.result = Some(told);
+        }
+        self.point(frame, Moment::Return);
+        result.map_err(io::Error::from)
+    }
+
+    fn point(&mut self, frame: &Frame, moment: Moment) {
+        if let Some(mut observer) = self.observer.take() {
+            let &Frame { op, index: call, fault } = frame;
+            observer(&Point { call, op, moment, stage: self.stage, fault }, self);
+            self.observer = Some(observer);
+        }
+    }
+
+    fn at_path<T>(
+        &mut self,
+        op: Op,
+        path: &Path,
+        body: impl FnOnce(&mut Self, &str) -> Result<T, Errno>,
+    ) -> io::Result<T> {
+        let path: Arc<str> = Arc::from(path.to_str().ok_or(Errno::EINVAL)?);
+        let frame = self.enter(op, &path, 0, 0)?;
+        let result = body(self, &path);
+        self.leave(&frame, result)
+    }
+
+    fn at_file<T>(
+        &mut self,
+        op: Op,
+        fd: Fd,
+        (offset, len): (u64, u64),
+        body: impl FnOnce(&mut Self, Handle, Option<Fault>) -> Result<T, Errno>,
+    ) -> io::Result<T> {
+        let handle = self.handle(fd)?.clone();
+        let frame = self.enter(op, &handle.path, offset, len)?;
+        let result = body(self, handle, frame.fault);
+        if op == Op::Write {
+            self.point(&frame, Moment::Inside);
+        }
+        self.leave(&frame, result)
+    }
+
+    fn handle(&self, fd: Fd) -> Result<&Handle, Errno> {
+        if fd.life != self.life {
+            return Err(Errno::EBADF);
+        }
+        self.handles.get(fd.slot as usize).and_then(Option::as_ref).ok_or(Errno::EBADF)
+    }
+
+    fn open_ino(&mut self, ino: Ino, write: bool, path: &str) -> Result<Fd, Errno> {
+        let errors_heard = self.tree.file(ino)?.errors;
+        let handle = Handle { ino, write, path: Arc::from(path), errors_heard };
+        let free = self.handles.iter().position(Option::is_none);
+        let slot = free.unwrap_or(self.handles.len());
+        if slot == self.handles.len() {
+            self.handles.push(None);
+        }
+        self.handles[slot] = Some(handle);
+        self.open_files += 1;
+        self.open_files_peak = self.open_files_peak.max(self.open_files);
+        Ok(Fd { slot: slot as u32, life: self.life })
+    }
+
+    // Calls by path.
+
+    /// Creates a file that must not exist and opens it.
+    pub fn create(&mut self, path: &Path) -> io::Result<Fd> {
+        self.at_path(Op::Create, path, |disk, path| {
+            let file = FileNode::new(Arc::default(), 0);
+            let ino = disk.tree.create(path, Node::File(Arc::new(file)))?;
+            disk.open_ino(ino, true, path)
+        })
+    }
+
+    /// Opens a file that exists.
+    pub fn open(&mut self, path: &Path, write: bool) -> io::Result<Fd> {
+        self.at_path(Op::Open, path, |disk, path| {
+            let ino = disk.tree.lookup(path)?;
+            disk.open_ino(ino, write, path)
+        })
+    }
+
+    /// Gives up a handle; an unknown one is nobody's.
+    pub fn close(&mut self, fd: Fd) {
+        if self.handle(fd).is_ok() {
+            self.handles[fd.slot as usize] = None;
+            self.open_files -= 1;
+        }
+    }
+
+    /// Makes `to` name what `from` names.
+    pub fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        self.at_two(Op::Rename, from, to, Tree::rename)
+    }
+
+    /// Gives a file a second name.
+    pub fn link(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        self.at_two(Op::Link, from, to, Tree::link)
+    }
+
+    fn at_two(
+        &mut self,
+        op: Op,
+        from: &Path,
+        to: &Path,
+        change: impl FnOnce(&mut Tree, &str, &str) -> Result<(), Errno>,
+    ) -> io::Result<()> {
+        let (from, to) = (from.to_str().ok_or(Errno::EINVAL)?, to.to_str().ok_or(Errno::EINVAL)?);
+        let frame = self.enter(op, &Arc::from(format!("{from} -> {to}")), 0, 0)?;
+        let result = change(&mut self.tree, from, to);
+        self.leave(&frame, result)
+    }
+
+    /// Removes a name of a file.
+    pub fn unlink(&mut self, path: &Path) -> io::Result<()> {
+        self.at_path(Op::Unlink, path, |disk, path| disk.tree.unlink(path))
+    }
+
+    /// Creates a directory.
+    pub fn mkdir(&mut self, path: &Path) -> io::Result<()> {
+        self.at_path(Op::Mkdir, path, |disk, path| {
+            disk.tree.create(path, Node::Dir(Arc::default())).map(|_| ())
+        })
+    }
+
+    /// The names in a directory, in byte order.
+    pub fn list(&mut self, path: &Path) -> io::Result<Vec<String>> {
+        self.at_path(Op::List, path, |disk, path| {
+            let dir = disk.tree.dir(disk.tree.lookup(path)?)?;
+            let named = dir.names.iter().filter(|(_, values)| values.now().is_some());
+            let names: Vec<String> = named.map(|(name, _)| name.to_string()).collect();
+            disk.told = names.len() as u64;
+            Ok(names)
+        })
+    }
+
+    /// Whether something has this name.
+    pub fn exists(&mut self, path: &Path) -> io::Result<bool> {
+        self.at_path(Op::Exists, path, |disk, path| match disk.tree.lookup(path) {
+            Ok(_) => Ok(true),
+            Err(Errno::ENOENT) => Ok(false),
+            Err(errno) => Err(errno),
+        })
+    }
+
+    /// Takes the lock that a file stands for, creating the file if it is missing.
+    pub fn lock(&mut self, path: &Path, exclusive: bool) -> io::Result<LockId> {
+        self.at_path(Op::Lock, path, |disk, path| {
+            let ino = match disk.tree.lookup(path) {
+                Err(Errno::ENOENT) => {
+                    let file = FileNode::new(Arc::default(), 0);
+                    disk.tree.create(path, Node::File(Arc::new(file)))?
+                }
+                found => found?,
+            };
+            disk.tree.file(ino)?;
+            let held = |lock: &Lock| lock.ino == ino && (exclusive || lock.exclusive);
+            if disk.locks.iter().any(held) {
+                return Err(Errno::EAGAIN);
+            }
+            let id = disk.calls;
+            disk.locks.push(Lock { id, ino, exclusive });
+            Ok(LockId(id))
+        })
+    }
+
+    /// Gives up a lock; an unknown one is nobody's.
+    pub fn unlock(&mut self, lock: LockId) {
+        self.locks.retain(|l| l.id != lock.0);
+    }
+
+    // Calls on an open file.
+
+    /// Writes a prefix of `bytes`.
+    pub fn write_at(&mut self, fd: Fd, offset: u64, bytes: &[u8]) -> io::Result<usize> {
+        let range = (offset, bytes.len() as u64);
+        self.at_file(Op::Write, fd, range, |disk, handle, fault| {
+            disk.check_write(Op::Write, &handle)?;
+            let n = match fault {
+                Some(Fault::Short) => bytes.len().div_ceil(2),
+                Some(Fault::Half(_)) => bytes.len() / 2,
+                _ => bytes.len(),
+            };
+            if offset.saturating_add(n as u64) > FILE_BYTES_MAX {
+                return Err(Errno::EFBIG);
+            }
+            if n > 0 {
+                let stamp = disk.tree.next_stamp();
+                disk.tree.file_mut(handle.ino)?.write(stamp, offset, &bytes[..n]);
+            }
+            disk.told = n as u64;
+            if let Some(Fault::Half(errno)) = fault { Err(errno) } else { Ok(n) }
+        })
+    }
+
+    /// Reads up to `buf.len()` bytes.
+    pub fn read_at(&mut self, fd: Fd, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        let range = (offset, buf.len() as u64);
+        self.at_file(Op::Read, fd, range, |disk, handle, fault| {
+            let short = buf.len().div_ceil(2);
+            let buf = if fault == Some(Fault::Short) { &mut buf[..short] } else { buf };
+            let n = disk.tree.file(handle.ino)?.read(offset, buf);
+            disk.told = n as u64;
+            Ok(n)
+        })
+    }
+
+    /// The first `len` bytes. While the answer or a copy of it lives, a change of the file is a
+    /// violation.
+    pub fn map(&mut self, fd: Fd, len: u64) -> io::Result<Arc<[u8]>> {
+        self.at_file(Op::Map, fd, (0, len), |disk, handle, _| {
+            let file = disk.tree.file(handle.ino)?;
+            if file.len() < len {
+                return Err(Errno::EOF);
+            }
+            let mut bytes = vec![0; len as usize];
+            file.read(0, &mut bytes);
+            let map: Arc<[u8]> = Arc::from(bytes);
+            disk.maps.retain(|(_, map)| map.strong_count() > 0);
+            disk.maps.push((handle.ino, Arc::downgrade(&map)));
+            Ok(map)
+        })
+    }
+
+    /// Sets the length; new bytes read as zero.
+    pub fn set_len(&mut self, fd: Fd, len: u64) -> io::Result<()> {
+        self.at_file(Op::SetLen, fd, (0, len), |disk, handle, _| {
+            if !handle.write {
+                return Err(Errno::EINVAL);
+            }
+            disk.check_write(Op::SetLen, &handle)?;
+            if len > FILE_BYTES_MAX {
+                return Err(Errno::EFBIG);
+            }
+            let stamp = disk.tree.next_stamp();
+            disk.tree.file_mut(handle.ino)?.set_len(stamp, len);
+            Ok(())
+        })
+    }
+
+    /// Reserves space and makes the length at least `len`.
+    pub fn preallocate(&mut self, fd: Fd, len: u64) -> io::Result<()> {
+        self.at_file(Op::Preallocate, fd, (0, len), |disk, handle, _| {
+            if len == 0 {
+                return Err(if handle.write { Errno::EINVAL } else { Errno::EBADF });
+            }
+            disk.check_write(Op::Preallocate, &handle)?;
+            if len > FILE_BYTES_MAX {
+                return Err(Errno::EFBIG);
+            }
+            let stamp = disk.tree.next_stamp();
+            disk.tree.file_mut(handle.ino)?.grow(stamp, len, true);
+            Ok(())
+        })
+    }
+
+    /// The length now.
+    pub fn len(&mut self, fd: Fd) -> io::Result<u64> {
+        self.at_file(Op::Len, fd, (0, 0), |disk, handle, _| {
+            disk.told = disk.tree.file(handle.ino)?.len();
+            Ok(disk.told)
+        })
+    }
+
+    fn check_write(&mut self, op: Op, handle: &Handle) -> Result<(), Errno> {
+        if !handle.write {
+            return Err(Errno::EBADF);
+        }
+        let live = |(ino, map): &(Ino, Weak<[u8]>)| *ino == handle.ino && map.strong_count() > 0;
+        if self.maps.iter().any(live) {
+            let (call, path) = (self.calls, handle.path.to_string());
+            let what = "changes a file with a live map";
+            self.violations.push(Violation { call, op, path, what });
+        }
+        Ok(())
+    }
+
+    // Syncs, in one step or in two.
+
+    /// Begins a sync of a file: `all` of it, or its data and what reading them needs.
+    pub fn sync_begin(&mut self, fd: Fd, all: bool) -> io::Result<Ticket> {
+        let op = if all { Op::SyncAll } else { Op::SyncData };
+        let handle = self.handle(fd)?.clone();
+        let frame = self.enter(op, &handle.path, 0, 0)?;
+        let errors = self.tree.file(handle.ino)?.errors;
+        let each = matches!(frame.fault, Some(Fault::Sync(_, _, Report::EachHandle)));
+        if let Some(Some(own)) = self.handles.get_mut(fd.slot as usize) {
+            own.errors_heard = errors + u32::from(each);
+        }
+        let owed = handle.errors_heard < errors;
+        Ok(frame.ticket(handle.ino, self.tree.stamp, owed))
+    }
+
+    /// Begins a sync of a directory.
+    pub fn sync_dir_begin(&mut self, path: &Path) -> io::Result<Ticket> {
+        let path: Arc<str> = Arc::from(path.to_str().ok_or(Errno::EINVAL)?);
+        let frame = self.enter(Op::SyncDir, &path, 0, 0)?;
+        match self.tree.lookup(&path).and_then(|ino| self.tree.dir(ino).map(|_| ino)) {
+            Ok(ino) => Ok(frame.ticket(ino, self.tree.stamp, false)),
+            Err(errno) => self.leave(&frame, Err(errno)),
+        }
+    }
+
+    /// Ends a sync; what was changed since it began stays dirty.
+    pub fn sync_end(&mut self, ticket: Ticket) -> io::Result<()> {
+        if self.off {
+            return Err(Errno::EIO.into());
+        }
+        let frame = Frame { op: ticket.op, index: ticket.index, fault: ticket.fault };
+        self.point(&frame, Moment::Inside);
+        let result = match ticket.op {
+            Op::SyncDir => self.end_dir(&ticket),
+            _ => self.end_file(&ticket),
+        };
+        self.leave(&frame, result)
+    }
+
+    fn end_file(&mut self, ticket: &Ticket) -> Result<(), Errno> {
+        let Ok(file) = self.tree.file_mut(ticket.ino) else { return Ok(()) };
+        let failed = match ticket.fault {
+            Some(Fault::Sync(errno, pages, report)) => Some((errno, pages, report)),
+            Some(Fault::Error(errno)) => Some((errno, Pages::New, Report::Caller)),
+            _ => None,
+        };
+        if let Some((errno, pages, report)) = failed {
+            file.errors += u32::from(report == Report::EachHandle);
+            file.fail_sync(ticket.upto, pages, ticket.index);
+            self.evicting |= matches!(pages, Pages::NewFor(_));
+            return Err(errno);
+        }
+        file.sync(ticket.upto, ticket.op == Op::SyncAll);
+        if let Some(Fault::Slow(rounds)) = ticket.fault {
+            self.clock.jump(u64::from(rounds) * 1_000_000);
+        }
+        if ticket.owed { Err(Errno::EIO) } else { Ok(()) }
+    }
+
+    fn end_dir(&mut self, ticket: &Ticket) -> Result<(), Errno> {
+        if let Some(Fault::DirLie(errno)) = ticket.fault {
+            self.tree.fail_dir(ticket.ino, ticket.upto)?;
+            return Err(errno);
+        }
+        self.tree.sync_dir(ticket.ino, ticket.upto)?;
+        let (handles, maps) = (&self.handles, &self.maps);
+        self.tree.reap(|ino| {
+            handles.iter().flatten().any(|handle| handle.ino == ino)
+                || maps.iter().any(|(of, map)| *of == ino && map.strong_count() > 0)
+        });
+        Ok(())
+    }
+
+    /// Makes bytes and the length as far as reading needs it durable.
+    pub fn sync_data(&mut self, fd: Fd) -> io::Result<()> {
+        let ticket = self.sync_begin(fd, false)?;
+        self.sync_end(ticket)
+    }
+
+    /// Makes the whole file durable; not its name.
+    pub fn sync_all(&mut self, fd: Fd) -> io::Result<()> {
+        let ticket = self.sync_begin(fd, true)?;
+        self.sync_end(ticket)
+    }
+
+    /// Makes the names in a directory durable.
+    pub fn sync_dir(&mut self, path: &Path) -> io::Result<()> {
+        let ticket = self.sync_dir_begin(path)?;
+        self.sync_end(ticket)
+    }
+
+    // Shortcuts of a rig: no call, no fault, durable at once.
+
+    /// Puts a durable file there, with the directories that it needs.
+    pub fn put_file(&mut self, path: &str, bytes: &[u8]) -> io::Result<()> {
+        let content = Arc::new(Content::new(bytes.to_vec()));
+        let file = Node::File(Arc::new(FileNode::new(content, bytes.len() as u64)));
+        self.tree.put(path, file).map_err(io::Error::from)
+    }
+
+    /// The bytes of a file as reads see them.
+    pub fn get_file(&self, path: &str) -> io::Result<Vec<u8>> {
+        let file = self.tree.file(self.tree.lookup(path)?)?;
+        let mut bytes = vec![0; file.len() as usize];
+        file.read(0, &mut bytes);
+        Ok(bytes)
+    }
+
+    /// Paths and lengths of all files, in the order of the names.
+    #[must_use]
+    pub fn files(&self) -> Vec<(String, u64)> {
+        let mut files = Vec::new();
+        self.tree.walk(&mut |path, node| {
+            if let Node::File(file) = node {
+                files.push((path.to_owned(), file.len()));
+            }
+        });
+        files
+    }
+}
+
+/// A call under way.
+struct Frame {
+    op: Op,
+    index: u64,
+    fault: Option<Fault>,
+}
+
+impl Frame {
+    fn ticket(self, ino: Ino, upto: Stamp, owed: bool) -> Ticket {
+        Ticket { ino, upto, op: self.op, fault: self.fault, index: self.index, owed }
+    }
+}

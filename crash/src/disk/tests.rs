@@ -1,0 +1,1 @@
+//! Script tests come here.
