@@ -4,6 +4,7 @@
 pub mod adapter;
 pub mod disk;
 pub mod report;
+pub mod runner;
 
 /// The engine as the adapter knows it; a checked form has a module of this name over its own copy.
 mod engine {

@@ -1,0 +1,158 @@
+//! One function a subcommand: flags in, result out.
+//!
+//! Invariants
+//! - Mistakes in flags and files are found before anything runs, and leave with exit code 2.
+//! - Whatever ran is delivered to every place that was asked for, interrupted or not.
+#![allow(clippy::disallowed_methods, reason = "the runner stands outside the engine")]
+
+use super::cli::{Cli, Command, MergeArgs, MutantsArgs, OutputArgs, Seed, Shard, StagesArgs};
+use super::interrupt::Interrupt;
+use super::mutants::layers::Order;
+use super::output::Output;
+use super::page::{Block, Page, Table, Tone};
+use super::{merge, mutants, revision};
+use crate::report::Report;
+use clap::Parser;
+use kiban::env::probe::Stage;
+use kiban::env::random::{OsRandom, Random};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Flags or files that can't be meant.
+const USAGE: u8 = 2;
+/// The machine refused.
+const ENVIRONMENT: u8 = 5;
+
+/// Runs the command line of this process.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let done = match cli.command {
+        Some(Command::Mutants(args)) => run_mutants(&args),
+        Some(Command::Stages(args)) => list_stages(&args),
+        Some(Command::Merge(args)) => run_merge(&args),
+        _ => Err(Refusal { code: USAGE, why: "not yet".to_owned() }),
+    };
+    match done {
+        Ok(code) => ExitCode::from(code),
+        Err(refusal) => {
+            eprintln!("error: {}", refusal.why);
+            ExitCode::from(refusal.code)
+        }
+    }
+}
+
+/// Why nothing could be run or shown.
+struct Refusal {
+    code: u8,
+    why: String,
+}
+
+fn usage(why: String) -> Refusal {
+    Refusal { code: USAGE, why }
+}
+
+fn environment(why: String) -> Refusal {
+    Refusal { code: ENVIRONMENT, why }
+}
+
+type Done = Result<u8, Refusal>;
+
+/// What every run knows before it begins.
+struct Begin {
+    output: Output,
+    workspace: Option<PathBuf>,
+    report: Report,
+}
+
+fn begin(command: &str, args: &OutputArgs, seed: Option<Seed>) -> Result<Begin, Refusal> {
+    let output = Output::prepare(args).map_err(usage)?;
+    let workspace = revision::workspace();
+    let revision = revision::of(workspace.as_deref());
+    let seed = match seed {
+        Some(Seed::Number(seed)) => seed,
+        Some(Seed::Commit) => revision::seed(&revision).ok_or_else(|| {
+            usage("--seed commit: no commit here; expected a git checkout, or give a number".into())
+        })?,
+        None => OsRandom.next_u64(),
+    };
+    let report = Report { command: command.to_owned(), seed, revision, ..Report::default() };
+    Ok(Begin { output, workspace, report })
+}
+
+fn deliver(output: &Output, report: &Report) -> Done {
+    output.deliver(report).map_err(environment)?;
+    Ok(report.verdict.exit_code())
+}
+
+/// Workers: as told, or one a core.
+fn jobs(told: Option<u16>) -> u16 {
+    told.unwrap_or_else(|| {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        u16::try_from(cores).unwrap_or(u16::MAX)
+    })
+}
+
+/// The default seed of `mutants`: a kill matrix is compared between revisions, so it is fixed.
+const MUTANTS_SEED: u64 = 1;
+
+fn run_mutants(args: &MutantsArgs) -> Done {
+    let seed = args.seed.unwrap_or(Seed::Number(MUTANTS_SEED));
+    let Begin { output, workspace, mut report } = begin("mutants", &args.output, Some(seed))?;
+    let workspace = workspace.ok_or_else(|| {
+        usage("no sources of kiban here; start kiban-crash in a checkout".to_owned())
+    })?;
+    let all = mutants::catalog::read_all(&mutants::dir(&workspace)).map_err(usage)?;
+    let mut chosen = mutants::catalog::choose(all, &args.ids).map_err(usage)?;
+    if args.list {
+        let page = mutants::list_page(&chosen);
+        let json = mutants::list_json(&chosen);
+        output.deliver_parts(&page, &json, &[], 0.0).map_err(environment)?;
+        return Ok(0);
+    }
+    let shard = args.shard.unwrap_or(Shard::WHOLE);
+    let mut index = 0;
+    chosen.retain(|_| {
+        index += 1;
+        shard.has(index - 1)
+    });
+    report.shard = args.shard.map(|shard| shard.to_string()).unwrap_or_default();
+    report.jobs = u64::from(jobs(args.jobs));
+    let order = Order { seed: report.seed, jobs: jobs(args.jobs) };
+    let task = mutants::Task { mutants: chosen, all_layers: args.all_layers, order };
+    mutants::run(&workspace, &task, &mut report, &Interrupt::install());
+    deliver(&output, &report)
+}
+
+fn run_merge(args: &MergeArgs) -> Done {
+    let output = Output::prepare(&args.output).map_err(usage)?;
+    let merged = merge::merge(&args.dirs).map_err(usage)?;
+    if let Some(missing) = &merged.missing {
+        eprintln!("warning: {missing}");
+    }
+    deliver(&output, &merged.report)
+}
+
+fn list_stages(args: &StagesArgs) -> Done {
+    let Begin { output, report, .. } = begin("stages", &args.output, Some(Seed::Number(0)))?;
+    let mut table = Table::new(&["stage", "what happens"]);
+    for stage in Stage::ALL {
+        table.row(vec![stage.name().into(), stage.what().into()]);
+    }
+    let mut page = Page {
+        title: "stages and faults".to_owned(),
+        verdict: format!("{} stages.", Stage::ALL.len()),
+        tone: Tone::Plain,
+        ..Page::default()
+    };
+    page.section("Stages", vec![Block::Table(table)]);
+    let stages: Vec<_> = Stage::ALL
+        .iter()
+        .map(|stage| serde_json::json!({"stage": stage.name(), "what": stage.what()}))
+        .collect();
+    let json = serde_json::json!({
+        "command": "stages", "revision": report.revision, "stages": stages,
+    });
+    output.deliver_parts(&page, &json.to_string(), &[], 0.0).map_err(environment)?;
+    Ok(0)
+}

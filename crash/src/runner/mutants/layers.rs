@@ -1,0 +1,203 @@
+//! The layers of the rig that a seeded bug has to get past, cheapest first.
+//!
+//! Invariants
+//! - A layer runs in a process of its own, the mutated runner's: an abort, an overflowing stack or
+//!   an endless loop of the engine is a kill, never the end of the campaign.
+//! - Every layer has a time limit; a process over it has hung, and is ended.
+//! - The unmutated engine runs the same layers with the same seed and budgets.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "outside the engine")]
+
+use crate::report::{Failure, Report, Verdict};
+use std::io::{Read, Seek};
+use std::path::Path;
+use std::process::{Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+/// One layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layer {
+    /// Its name, as in the kill matrix.
+    pub name: &'static str,
+    /// What it does.
+    pub what: &'static str,
+    /// Its budget, in cases.
+    pub cases: u64,
+    /// After so many seconds it has hung.
+    pub limit_s: u64,
+}
+
+/// Every layer, in order of cost.
+pub const LAYERS: &[Layer] = &[
+    Layer { name: "SEQ", what: "lockstep with the oracle, no faults", cases: 400, limit_s: 120 },
+    Layer { name: "FLIP", what: "damage to every kind of file", cases: 1, limit_s: 180 },
+    Layer { name: "CRASH", what: "crash campaign, directed pass", cases: 400, limit_s: 240 },
+    Layer { name: "RECR", what: "crashes inside recoveries", cases: 200, limit_s: 240 },
+    Layer { name: "ERR", what: "injected errors", cases: 400, limit_s: 240 },
+    Layer { name: UNIT, what: "the engine's own unit tests", cases: 1, limit_s: 240 },
+];
+
+/// The layer that is not the runner's.
+pub const UNIT: &str = "UNIT";
+
+/// What a layer came to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum End {
+    /// It saw nothing wrong.
+    Survived(Report),
+    /// A promise broke.
+    Broke(Report),
+    /// Nothing broke, but a counter or a cell that the unmutated engine reaches stayed at zero.
+    Silent(Report),
+    /// The process ended otherwise than by its own will.
+    Aborted(String),
+    /// It did not end in time.
+    Hung,
+    /// It was asked to stop.
+    Interrupted,
+    /// The machine refused, or the rig does not know the layer.
+    Trouble(String),
+}
+
+/// How a layer is run.
+#[derive(Clone, Copy, Debug)]
+pub struct Order {
+    /// Seed of the layer.
+    pub seed: u64,
+    /// Workers.
+    pub jobs: u16,
+}
+
+/// Runs `layer` with the mutated `binary`.
+#[must_use]
+pub fn run(binary: &Path, layer: &Layer, order: Order) -> End {
+    let mut command = Command::new(binary);
+    command.args(["layer", layer.name]);
+    command.args(["--seed", &order.seed.to_string(), "--jobs", &order.jobs.to_string()]);
+    command.args(["--budget", &layer.cases.to_string()]);
+    match execute(&mut command, Duration::from_secs(layer.limit_s)) {
+        Ok(None) => End::Hung,
+        Ok(Some(ended)) => judge(&ended),
+        Err(why) => End::Trouble(why),
+    }
+}
+
+/// Runs the unit tests, which count no cases.
+#[must_use]
+pub fn run_unit_tests(command: &mut Command, limit: Duration) -> End {
+    match execute(command, limit) {
+        Ok(None) => End::Hung,
+        Ok(Some(ended)) if ended.status.success() => End::Survived(Report::default()),
+        Ok(Some(ended)) => {
+            let got = tail(&(ended.stdout + &ended.stderr), 20);
+            let what = "a unit test failed".to_owned();
+            let failure = Failure { promise: "-".to_owned(), what, got, ..Failure::default() };
+            let mut report = Report::default();
+            report.totals.cases = 1;
+            report.add_failure(failure);
+            report.judge();
+            End::Broke(report)
+        }
+        Err(why) => End::Trouble(why),
+    }
+}
+
+struct Ended {
+    status: ExitStatus,
+    stdout: String,
+    stderr: String,
+}
+
+/// Runs a command to its end; `None` if it had to be ended.
+fn execute(command: &mut Command, limit: Duration) -> Result<Option<Ended>, String> {
+    let refused = |error: std::io::Error| format!("{}: {error}", command_name(command));
+    let mut out = tempfile::tempfile().map_err(refused)?;
+    let mut err = tempfile::tempfile().map_err(refused)?;
+    let (to_out, to_err) = (out.try_clone().map_err(refused)?, err.try_clone().map_err(refused)?);
+    command.stdin(std::process::Stdio::null()).stdout(to_out).stderr(to_err);
+    let mut child = command.spawn().map_err(|error| error.to_string())?;
+    let begun = Instant::now();
+    let status = loop {
+        match child.try_wait().map_err(|error| error.to_string())? {
+            Some(status) => break status,
+            None if begun.elapsed() > limit => {
+                child.kill().and_then(|()| child.wait()).map_err(|error| error.to_string())?;
+                return Ok(None);
+            }
+            None => std::thread::sleep(Duration::from_millis(10)),
+        }
+    };
+    let (stdout, stderr) = (text_of(&mut out), text_of(&mut err));
+    Ok(Some(Ended { status, stdout, stderr }))
+}
+
+fn command_name(command: &Command) -> String {
+    command.get_program().to_string_lossy().into_owned()
+}
+
+fn text_of(file: &mut std::fs::File) -> String {
+    let mut bytes = Vec::new();
+    let read = file.rewind().and_then(|()| file.read_to_end(&mut bytes));
+    match read {
+        Ok(_) => String::from_utf8_lossy(&bytes).into_owned(),
+        Err(error) => format!("(output can't be read: {error})"),
+    }
+}
+
+fn judge(ended: &Ended) -> End {
+    let report = serde_json::from_str::<Report>(ended.stdout.trim());
+    match (report, ended.status.code()) {
+        (Ok(report), Some(_)) => match report.verdict {
+            Verdict::Held => End::Survived(report),
+            Verdict::Broken | Verdict::Diverged => End::Broke(report),
+            Verdict::Hung => End::Hung,
+            Verdict::Hollow => End::Silent(report),
+            Verdict::Interrupted => End::Interrupted,
+            Verdict::Environment => {
+                End::Trouble(report.environment.unwrap_or_else(|| "the machine refused".to_owned()))
+            }
+        },
+        (_, Some(2 | 5)) => End::Trouble(tail(&ended.stderr, 5)),
+        _ => End::Aborted(format!("{}: {}", ended.status, tail(&ended.stderr, 5))),
+    }
+}
+
+fn tail(text: &str, lines: usize) -> String {
+    let all: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    all[all.len().saturating_sub(lines)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str, limit_ms: u64) -> End {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        match execute(&mut command, Duration::from_millis(limit_ms)) {
+            Ok(Some(ended)) => judge(&ended),
+            Ok(None) => End::Hung,
+            Err(why) => End::Trouble(why),
+        }
+    }
+
+    #[test]
+    fn aborts_hangs_and_verdicts_are_told_apart() {
+        let print = |report: &Report| {
+            let text = serde_json::to_string(report).expect("plain data");
+            format!("printf '%s' '{text}'; exit {}", report.verdict.exit_code())
+        };
+        let mut report = Report::default();
+        report.judge();
+        assert!(matches!(shell(&print(&report), 5_000), End::Silent(_)));
+        report.totals.cases = 3;
+        report.judge();
+        assert!(matches!(shell(&print(&report), 5_000), End::Survived(_)));
+        report.add_failure(Failure { promise: "D1".to_owned(), ..Failure::default() });
+        report.judge();
+        assert!(matches!(shell(&print(&report), 5_000), End::Broke(_)));
+        assert!(matches!(shell("kill -ABRT $$", 5_000), End::Aborted(_)));
+        assert!(matches!(shell("echo panicked >&2; exit 101", 5_000), End::Aborted(_)));
+        assert!(matches!(shell("echo usage >&2; exit 2", 5_000), End::Trouble(_)));
+        assert_eq!(shell("sleep 60", 50), End::Hung);
+    }
+}

@@ -1,0 +1,246 @@
+//! `kiban-crash mutants`: does the rig see a bug that was put there on purpose?
+//!
+//! The way: read the catalogue, copy the workspace, run every layer on the unmutated copy (the
+//! control), then for each seeded bug: apply, build, run the layers in order of cost until one
+//! kills it, and put a row into the kill matrix.
+//!
+//! Invariants
+//! - A kill counts only because the control survived the same layer with the same seed and budget:
+//!   where it did not, the run says so and fails.
+//! - A seeded bug that does not apply or does not build is not killed.
+//! - Aborts and hangs are kills by the layer that ran.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "outside the engine")]
+
+pub mod catalog;
+pub mod layers;
+pub mod scratch;
+
+use crate::report::{MutantResult, Report};
+use crate::runner::interrupt::Interrupt;
+use crate::runner::page::{Block, Page};
+use crate::runner::progress::{Length, Progress};
+use catalog::Mutant;
+use layers::{End, LAYERS, Layer, Order, UNIT};
+use scratch::{Scratch, Trouble};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// What to do.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// The seeded bugs.
+    pub mutants: Vec<Mutant>,
+    /// Whether to go on after the first kill.
+    pub all_layers: bool,
+    /// Seed and workers of each layer.
+    pub order: Order,
+}
+
+/// Where the seeded bugs are.
+#[must_use]
+pub fn dir(workspace: &Path) -> PathBuf {
+    workspace.join("crash/mutants")
+}
+
+/// Runs `task` and fills `report`, which knows seed and revision already.
+pub fn run(workspace: &Path, task: &Task, report: &mut Report, interrupt: &Interrupt) {
+    let begun = Instant::now();
+    let mut progress = Progress::begin(Length::Count(task.mutants.len() as u64 + 1));
+    match run_all(workspace, task, report, interrupt, &mut progress) {
+        Ok(()) => {}
+        Err(Trouble::Environment(why)) => report.environment = Some(why),
+        Err(Trouble::Sources(why)) => report.control = Some(why),
+    }
+    progress.end();
+    report.interrupted |= interrupt.wished();
+    report.elapsed_s = begun.elapsed().as_secs_f64();
+    report.judge();
+}
+
+fn run_all(
+    workspace: &Path,
+    task: &Task,
+    report: &mut Report,
+    interrupt: &Interrupt,
+    progress: &mut Progress,
+) -> Result<(), Trouble> {
+    progress.say(0, "control: copying and building the unmutated engine");
+    let mut scratch = Scratch::prepare(workspace)?;
+    scratch.set(None)?;
+    let binary = scratch.build()?;
+    for layer in LAYERS {
+        progress.say(0, &format!("control: {}", layer.name));
+        let end = run_layer(&scratch, &binary, layer, task.order)?;
+        if interrupt.wished() || end == End::Interrupted {
+            return Ok(());
+        }
+        match end {
+            End::Survived(layer_report) => report.totals.absorb(&layer_report.totals),
+            other => {
+                report.control = Some(format!("{}: {}", layer.name, describe(&other)));
+                return Ok(());
+            }
+        }
+    }
+    report.control = Some("alive".to_owned());
+    for (at, mutant) in task.mutants.iter().enumerate() {
+        let done = at as u64 + 1;
+        progress.say(done, &format!("{}: building", mutant.id));
+        let say = |layer: &Layer, progress: &mut Progress| {
+            progress.say(done, &format!("{}: {}", mutant.id, layer.name));
+        };
+        let result = try_one(&mut scratch, mutant, task, |layer| say(layer, progress))?;
+        if interrupt.wished() {
+            return Ok(());
+        }
+        report.mutants.push(result);
+    }
+    Ok(())
+}
+
+/// One seeded bug against the layers.
+fn try_one(
+    scratch: &mut Scratch,
+    mutant: &Mutant,
+    task: &Task,
+    mut begin: impl FnMut(&Layer),
+) -> Result<MutantResult, Trouble> {
+    let mut result = MutantResult { id: mutant.id.clone(), ..MutantResult::default() };
+    let built = scratch.set(Some(mutant)).and_then(|()| scratch.build());
+    let binary = match built {
+        Ok(binary) => binary,
+        Err(Trouble::Sources(why)) => {
+            result.promise = format!("does not apply or build: {why}");
+            return Ok(result);
+        }
+        Err(trouble) => return Err(trouble),
+    };
+    let mut silent: Option<&Layer> = None;
+    for layer in LAYERS {
+        begin(layer);
+        let begun = Instant::now();
+        let end = run_layer(scratch, &binary, layer, task.order)?;
+        if !result.killed {
+            result.seconds += begun.elapsed().as_secs_f64();
+        }
+        match end {
+            End::Interrupted => return Ok(result),
+            End::Trouble(why) => return Err(Trouble::Environment(why)),
+            End::Silent(seen) => {
+                silent = silent.or(Some(layer));
+                count(&mut result, &seen);
+            }
+            other => note(&mut result, layer, &other),
+        }
+        if result.killed && !task.all_layers {
+            return Ok(result);
+        }
+    }
+    // The weakest of kills: no answer was wrong, but a run would have ended with code 6.
+    if let Some(layer) = silent.filter(|_| !result.killed) {
+        result.killed = true;
+        result.layers.push(format!("{}-cells", layer.name));
+        result.promise = "a counter or a cell stayed at zero".to_owned();
+    }
+    Ok(result)
+}
+
+fn run_layer(
+    scratch: &Scratch,
+    binary: &Path,
+    layer: &Layer,
+    order: Order,
+) -> Result<End, Trouble> {
+    if layer.name != UNIT {
+        return Ok(layers::run(binary, layer, order));
+    }
+    let mut command = match scratch.build_unit_tests() {
+        Ok(command) => command,
+        // A unit test that no longer compiles has seen the bug: it is the build that is red.
+        Err(Trouble::Sources(why)) => return Ok(End::Aborted(why)),
+        Err(trouble) => return Err(trouble),
+    };
+    Ok(layers::run_unit_tests(&mut command, Duration::from_secs(layer.limit_s)))
+}
+
+/// Puts what a layer saw into the row.
+fn note(result: &mut MutantResult, layer: &Layer, end: &End) {
+    let first = !result.killed;
+    match end {
+        End::Survived(seen) => {
+            if first {
+                count(result, seen);
+            }
+            return;
+        }
+        End::Broke(seen) if first => {
+            count(result, seen);
+            let failures = seen.failures.iter().filter(|failure| !failure.hang);
+            if let Some(failure) = failures.min_by_key(|failure| failure.shrunk_ops) {
+                result.promise.clone_from(&failure.promise);
+                result.shrunk_ops = failure.shrunk_ops;
+                result.failure = Some(failure.clone());
+            }
+        }
+        End::Aborted(_) if first => result.promise = "abort".to_owned(),
+        End::Hung if first => result.promise = "hang".to_owned(),
+        _ => {}
+    }
+    result.killed = true;
+    result.layers.push(layer.name.to_owned());
+}
+
+fn count(result: &mut MutantResult, seen: &Report) {
+    result.cases += seen.totals.cases;
+    result.ops += seen.totals.ops;
+}
+
+fn describe(end: &End) -> String {
+    match end {
+        End::Survived(_) => "survived".to_owned(),
+        End::Broke(report) | End::Silent(report) => crate::runner::view::verdict(report),
+        End::Aborted(why) => format!("aborted: {why}"),
+        End::Hung => "hung".to_owned(),
+        End::Interrupted => "interrupted".to_owned(),
+        End::Trouble(why) => why.clone(),
+    }
+}
+
+/// The catalogue as a page.
+#[must_use]
+pub fn list_page(mutants: &[Mutant]) -> Page {
+    let mut page = Page {
+        title: "seeded bugs".to_owned(),
+        verdict: format!("{} seeded bugs.", mutants.len()),
+        ..Page::default()
+    };
+    for mutant in mutants {
+        let fact = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let mut files: Vec<String> =
+            mutant.edits.iter().map(|edit| edit.file.display().to_string()).collect();
+        files.dedup();
+        let facts = vec![
+            fact("origin", &mutant.origin),
+            fact("promise", &mutant.promise),
+            fact("layer", &mutant.layer),
+            fact("changes", &files.join(" ")),
+        ];
+        page.section(&mutant.id, vec![Block::Facts(facts), Block::Verbatim(mutant.story.clone())]);
+    }
+    page
+}
+
+/// The catalogue as JSON.
+#[must_use]
+pub fn list_json(mutants: &[Mutant]) -> String {
+    let list: Vec<_> = mutants
+        .iter()
+        .map(|mutant| {
+            serde_json::json!({
+                "id": mutant.id, "origin": mutant.origin, "promise": mutant.promise,
+                "layer": mutant.layer, "story": mutant.story,
+            })
+        })
+        .collect();
+    serde_json::json!({"command": "mutants", "list": list}).to_string()
+}
