@@ -106,10 +106,9 @@ fn block_line(line: &[u8], number: usize) -> Result<Op, String> {
     let [version, time, op, size, lbn] = columns[..] else { return Err(wanted()) };
     let column = |name: &str, text: &str| {
         let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        digits
-            .then(|| text.parse::<u64>().ok())
-            .flatten()
-            .ok_or_else(|| format!("a number below 2^64 as {name}, found {}", shown(text.as_bytes())))
+        digits.then(|| text.parse::<u64>().ok()).flatten().ok_or_else(|| {
+            format!("a number below 2^64 as {name}, found {}", shown(text.as_bytes()))
+        })
     };
     column("version", version)?;
     column("time", time)?;
@@ -148,7 +147,8 @@ mod tests {
 
     #[test]
     fn block_lines_write_and_read() {
-        let text = b"version,time,op,size,lbn\r\n1,5,2a,512,258\n1,6,28,4096,258\r\n1,7,2a,512,258\n";
+        let text =
+            b"version,time,op,size,lbn\r\n1,5,2a,512,258\n1,6,28,4096,258\r\n1,7,2a,512,258\n";
         let case = parse(text, TraceFormat::Blockio).expect("well-formed");
         assert_eq!(case.ops.len(), 3);
         let (Op::Put { key, value: one, .. }, Op::Put { value: two, .. }) =
