@@ -2,12 +2,14 @@
 #![deny(unsafe_code, missing_docs)]
 
 pub mod base;
+mod cache;
 mod cursor;
 pub mod env;
 mod error;
 mod memtable;
 #[doc(hidden)]
 pub mod rig;
+mod table;
 
 pub use base::slice::Slice;
 pub use error::{Error, ErrorKind, Result};

@@ -2,9 +2,14 @@
 //!
 //! Not a part of the public surface: nothing here is promised to stay.
 
+pub use crate::cache::{BlockCache, TableCache};
 pub use crate::cursor::Cursor;
 pub use crate::cursor::checked::Checked;
 pub use crate::cursor::merge::Merge;
 pub use crate::cursor::vec::{VecCursor, VecEntry};
 pub use crate::cursor::visible::Visible;
 pub use crate::memtable::{ARENA_BYTES_MAX, MemCursor, Memtable, MemtableWriter};
+pub use crate::table::{
+    Backend, Compression, Hit, Purpose, Table, TableBuilder, TableCursor, TableIdentity,
+    TableOptions, TableSummary, key_hash,
+};

@@ -8,6 +8,7 @@
 //!
 //! It holds no policy: what to do after an error is decided by the paths, never here.
 
+pub mod cache;
 pub mod clock;
 pub mod fs;
 pub mod os;

@@ -1,0 +1,515 @@
+//! A cursor over a table's entries, all versions included.
+//!
+//! Invariants
+//! - R4: after an error there is no entry, and every call but an absolute seek returns the same
+//!   error again.
+//! - A cursor moves in one direction from one absolute seek to the next. Moving from past the end
+//!   is a bug of the caller.
+//! - Forward it keeps one key and rebuilds the next one in place. Backward it decodes the entries
+//!   behind one restart point together and walks them from the end.
+//! - A maintenance cursor checks every block's checksum whenever it comes to it, and that entries
+//!   ascend: damage is never written out again under a fresh checksum. It fills no cache, and reads
+//!   large tables in large steps past the map.
+
+use super::entry::{RawEntry, decode};
+use super::format::{KIND_BLOCK, Section};
+use super::index::BlockHandle;
+use super::reader::Table;
+use super::source::Bytes;
+use crate::base::key::{EntryRef, Kind, SeqNo};
+use crate::base::slice::Slice;
+use crate::cache::Block;
+use crate::cursor::Cursor;
+use crate::env::fs::File;
+use crate::env::sync::Arc;
+use crate::error::{Error, Result};
+use std::ops::Range;
+
+/// Bytes that a maintenance cursor reads at once.
+const STREAM_BYTES: usize = 128 << 10;
+
+/// What a cursor is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Reads for a user.
+    Read,
+    /// Rewriting and checking.
+    Maintain,
+}
+
+/// Bytes that a cursor holds on to.
+enum Held {
+    /// A range of the table's map.
+    Map(Range<usize>),
+    /// A block or section of its own.
+    Own(Arc<Block>),
+    /// A range of the stream's buffer.
+    Stream(Range<usize>),
+    /// All of the stream's scratch.
+    Scratch,
+}
+
+/// Reads of a maintenance cursor.
+#[derive(Default)]
+struct Stream {
+    file: Option<Arc<dyn File>>,
+    buffer: Vec<u8>,
+    /// File offset of the buffer.
+    offset: u64,
+    /// A decompressed block.
+    scratch: Vec<u8>,
+}
+
+#[derive(Clone, Debug)]
+enum State {
+    /// Before the first seek.
+    Unset,
+    /// On an entry; `forward` tells which way it goes on.
+    On {
+        forward: bool,
+    },
+    /// Past the last or before the first entry.
+    Past,
+    Failed(Error),
+}
+
+/// An entry of the interval that a backward cursor walks.
+struct Back {
+    key: Range<usize>,
+    seq: SeqNo,
+    kind: Kind,
+    value: Range<usize>,
+}
+
+/// A cursor over one table.
+pub struct TableCursor {
+    table: Arc<Table>,
+    purpose: Purpose,
+    state: State,
+    index: Held,
+    restarts: Held,
+    opened: bool,
+    stream: Stream,
+    /// The block under the cursor, if `block_held`.
+    block: usize,
+    block_offset: u64,
+    held: Held,
+    block_held: bool,
+    /// Where the next entry begins in the block.
+    next_at: usize,
+    key: Vec<u8>,
+    seq: SeqNo,
+    kind: Kind,
+    value: Range<usize>,
+    entry_at: usize,
+    shared: usize,
+    /// Whether `key` and `seq` are those of the entry before, for the order check.
+    follows: bool,
+    /// Backward: entries of the interval up to the one under the cursor, their keys, its ordinal.
+    back: Vec<Back>,
+    back_keys: Vec<u8>,
+    interval: usize,
+}
+
+impl Table {
+    /// A cursor over all entries, not positioned yet.
+    #[must_use]
+    pub fn cursor(self: &Arc<Self>, purpose: Purpose) -> TableCursor {
+        TableCursor {
+            table: self.clone(),
+            purpose,
+            state: State::Unset,
+            index: Held::Scratch,
+            restarts: Held::Scratch,
+            opened: false,
+            stream: Stream::default(),
+            block: 0,
+            block_offset: 0,
+            held: Held::Scratch,
+            block_held: false,
+            next_at: 0,
+            key: Vec::new(),
+            seq: SeqNo::ZERO,
+            kind: Kind::Put,
+            value: 0..0,
+            entry_at: 0,
+            shared: 0,
+            follows: false,
+            back: Vec::new(),
+            back_keys: Vec::new(),
+            interval: 0,
+        }
+    }
+}
+
+#[inline]
+fn bytes_of<'a>(held: &'a Held, table: &'a Table, stream: &'a Stream) -> &'a [u8] {
+    match held {
+        Held::Map(range) => &table.source.map()[range.clone()],
+        Held::Own(block) => block.bytes(),
+        Held::Stream(range) => &stream.buffer[range.clone()],
+        Held::Scratch => &stream.scratch,
+    }
+}
+
+impl Cursor for TableCursor {
+    fn seek_first(&mut self) -> Result<()> {
+        self.guarded(|c| {
+            c.open()?;
+            c.load_block(0)?;
+            c.follows = false;
+            c.key.clear();
+            c.next_at = 0;
+            c.step()
+        })
+    }
+
+    fn seek(&mut self, key: &[u8], seq: SeqNo) -> Result<()> {
+        self.guarded(|c| c.seek_forward(key, seq))
+    }
+
+    fn seek_last(&mut self) -> Result<()> {
+        self.guarded(|c| {
+            c.open()?;
+            c.interval = c.table.properties.restarts as usize - 1;
+            c.load_interval(None)?;
+            c.step_back()
+        })
+    }
+
+    fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        self.guarded(|c| c.seek_backward(key))
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        match &self.state {
+            State::On { forward: true } => {}
+            State::Failed(e) => return Err(e.clone()),
+            other => panic!("next on a cursor that can't go forward: {other:?}"),
+        }
+        match self.step() {
+            Ok(state) => {
+                self.state = state;
+                Ok(())
+            }
+            Err(e) => self.fail(e),
+        }
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        match &self.state {
+            State::On { forward: false } => {}
+            State::Failed(e) => return Err(e.clone()),
+            other => panic!("prev on a cursor that can't go back: {other:?}"),
+        }
+        match self.step_back() {
+            Ok(state) => {
+                self.state = state;
+                Ok(())
+            }
+            Err(e) => self.fail(e),
+        }
+    }
+
+    #[inline]
+    fn entry(&self) -> Option<EntryRef<'_>> {
+        let State::On { forward } = self.state else {
+            return None;
+        };
+        let block = bytes_of(&self.held, &self.table, &self.stream);
+        if forward {
+            let value = &block[self.value.clone()];
+            return Some(EntryRef { key: &self.key, seq: self.seq, kind: self.kind, value });
+        }
+        let back = self.back.last()?;
+        Some(EntryRef {
+            key: &self.back_keys[back.key.clone()],
+            seq: back.seq,
+            kind: back.kind,
+            value: &block[back.value.clone()],
+        })
+    }
+
+    /// Pins the map or the block; copies what a maintenance cursor reads past them.
+    fn pinned_value(&self) -> Option<Slice> {
+        let value = self.entry()?.value;
+        let range = match self.state {
+            State::On { forward: false } => self.back.last()?.value.clone(),
+            _ => self.value.clone(),
+        };
+        Some(match &self.held {
+            Held::Map(block) => {
+                Slice::pin(self.table.clone(), block.start + range.start, range.len())
+            }
+            Held::Own(block) => Slice::pin(block.clone(), range.start, range.len()),
+            Held::Stream(_) | Held::Scratch => Slice::copy(value),
+        })
+    }
+}
+
+impl TableCursor {
+    /// The table under the cursor.
+    #[must_use]
+    pub fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    /// Where the entry that a forward cursor stands on is: its block, its offset there, and how
+    /// many bytes it shares with the key before.
+    pub(super) fn place(&self) -> (usize, usize, usize) {
+        (self.block, self.entry_at, self.shared)
+    }
+
+    fn guarded(&mut self, seek: impl FnOnce(&mut Self) -> Result<State>) -> Result<()> {
+        match seek(self) {
+            Ok(state) => {
+                self.state = state;
+                Ok(())
+            }
+            Err(e) => self.fail(e),
+        }
+    }
+
+    #[cold]
+    fn fail(&mut self, e: Error) -> Result<()> {
+        self.block_held = false;
+        self.state = State::Failed(e.clone());
+        Err(e)
+    }
+
+    /// Gets hold of the index and the restart points, once.
+    fn open(&mut self) -> Result<()> {
+        if self.opened {
+            return Ok(());
+        }
+        if self.purpose == Purpose::Maintain {
+            self.stream.file = self.table.source.stream_file(2 * STREAM_BYTES as u64)?;
+        }
+        self.index = self.section(Section::Index)?;
+        self.restarts = self.section(Section::Restarts)?;
+        self.opened = true;
+        Ok(())
+    }
+
+    fn section(&self, section: Section) -> Result<Held> {
+        let piece = self.table.properties.section(section);
+        let piece = piece.expect("invariant: checked with the properties");
+        let bytes = match self.purpose {
+            Purpose::Read => self.table.source.section(section, piece)?,
+            Purpose::Maintain => self.table.source.section_afresh(section, piece)?,
+        };
+        Ok(match bytes {
+            Bytes::Map(_) => Held::Map(piece.offset as usize..piece.end() as usize),
+            Bytes::Shared(block) => Held::Own(block),
+        })
+    }
+
+    fn index(&self) -> super::index::IndexView<'_> {
+        self.table.view(bytes_of(&self.index, &self.table, &self.stream))
+    }
+
+    fn restart(&self, restart: usize) -> Result<(usize, usize)> {
+        let restarts = bytes_of(&self.restarts, &self.table, &self.stream);
+        self.table.restart(restarts, restart)
+    }
+
+    fn load_block(&mut self, ordinal: usize) -> Result<()> {
+        if self.block_held && self.block == ordinal {
+            return Ok(());
+        }
+        self.block_held = false;
+        let handle = self.index().handle(ordinal).ok_or_else(|| self.table.bad_index())?;
+        self.held = match self.purpose {
+            Purpose::Read => match self.table.source.block(ordinal, handle, self.table.codec)? {
+                Bytes::Map(_) => {
+                    Held::Map(handle.piece.offset as usize..handle.piece.end() as usize)
+                }
+                Bytes::Shared(block) => Held::Own(block),
+            },
+            Purpose::Maintain => self.load_afresh(handle)?,
+        };
+        self.block = ordinal;
+        self.block_offset = u64::from(handle.piece.offset);
+        self.block_held = true;
+        Ok(())
+    }
+
+    /// Reads and checks a block past every cache.
+    fn load_afresh(&mut self, handle: BlockHandle) -> Result<Held> {
+        let piece = handle.piece;
+        let source = &self.table.source;
+        if piece.end() > u64::from(self.table.properties.data_end) {
+            return Err(self.table.bad_index());
+        }
+        let held = match self.stream.file.clone() {
+            None => Held::Map(piece.offset as usize..piece.end() as usize),
+            Some(file) => {
+                let offset = u64::from(piece.offset);
+                let stream = &mut self.stream;
+                let end = stream.offset + stream.buffer.len() as u64;
+                if offset < stream.offset || piece.end() > end {
+                    let rest = u64::from(self.table.properties.data_end) - offset;
+                    let len = (STREAM_BYTES as u64).min(rest).max(u64::from(piece.len));
+                    // Nothing of the buffer counts until the read has succeeded.
+                    stream.offset = u64::MAX;
+                    stream.buffer.resize(len as usize, 0);
+                    source.read_into(&*file, offset, &mut stream.buffer)?;
+                    stream.offset = offset;
+                }
+                let start = (offset - self.stream.offset) as usize;
+                Held::Stream(start..start + piece.len as usize)
+            }
+        };
+        source.check(piece, KIND_BLOCK, bytes_of(&held, &self.table, &self.stream), "block")?;
+        if handle.raw_len == piece.len {
+            return Ok(held);
+        }
+        let mut raw = std::mem::take(&mut self.stream.scratch);
+        let stored = bytes_of(&held, &self.table, &self.stream);
+        source.decompress(handle, self.table.codec, stored, &mut raw)?;
+        self.stream.scratch = raw;
+        Ok(Held::Scratch)
+    }
+
+    /// Moves to the entry at `next_at`, or to the first one of the next block.
+    #[inline]
+    fn step(&mut self) -> Result<State> {
+        loop {
+            let block = bytes_of(&self.held, &self.table, &self.stream);
+            if self.next_at >= block.len() {
+                let blocks = self.table.properties.blocks as usize;
+                if self.block + 1 >= blocks {
+                    return Ok(State::Past);
+                }
+                self.load_block(self.block + 1)?;
+                self.next_at = 0;
+                continue;
+            }
+            let damaged =
+                |what| self.table.source.damaged(self.block_offset + self.next_at as u64, what);
+            let entry = decode(block, self.next_at).map_err(damaged)?;
+            if entry.shared > self.key.len() {
+                return Err(damaged("an entry shares more than the key before it has"));
+            }
+            if self.purpose == Purpose::Maintain && self.follows && !self.ascends(&entry) {
+                return Err(damaged("entries are out of order"));
+            }
+            self.key.truncate(entry.shared);
+            self.key.extend_from_slice(entry.suffix);
+            self.seq = entry.seq;
+            self.kind = entry.kind;
+            self.value = entry.value_start..entry.end;
+            self.entry_at = self.next_at;
+            self.shared = entry.shared;
+            self.next_at = entry.end;
+            self.follows = true;
+            return Ok(State::On { forward: true });
+        }
+    }
+
+    /// Whether `entry` is above the one before it.
+    #[inline]
+    fn ascends(&self, entry: &RawEntry<'_>) -> bool {
+        let rest = &self.key[entry.shared..];
+        rest.cmp(entry.suffix).then(entry.seq.cmp(&self.seq)).is_lt()
+    }
+
+    fn seek_forward(&mut self, key: &[u8], seq: SeqNo) -> Result<State> {
+        self.open()?;
+        let block = self.index().find(key, seq.0);
+        if block == self.table.properties.blocks as usize {
+            return Ok(State::Past);
+        }
+        self.load_block(block)?;
+        let restart = self.last_below(key, seq.0)?.1;
+        (self.next_at, _) = self.restart(restart)?;
+        self.follows = false;
+        self.key.clear();
+        loop {
+            let state = self.step()?;
+            let below = matches!(state, State::On { .. })
+                && self.key.as_slice().cmp(key).then(seq.cmp(&self.seq)).is_lt();
+            if !below {
+                return Ok(state);
+            }
+        }
+    }
+
+    /// In the block that is held, as [`Table::last_below`].
+    fn last_below(&self, key: &[u8], seq: u64) -> Result<(usize, usize)> {
+        let block = bytes_of(&self.held, &self.table, &self.stream);
+        let restarts = bytes_of(&self.restarts, &self.table, &self.stream);
+        let range = self.table.restarts_of(&self.index(), self.block)?;
+        self.table.last_below(block, self.block_offset, restarts, range, key, seq)
+    }
+
+    fn seek_backward(&mut self, key: &[u8]) -> Result<State> {
+        self.open()?;
+        let block = self.index().find(key, u64::MAX);
+        if block == self.table.properties.blocks as usize {
+            self.interval = self.table.properties.restarts as usize - 1;
+            self.load_interval(None)?;
+            return self.step_back();
+        }
+        self.load_block(block)?;
+        let (below, restart) = self.last_below(key, u64::MAX)?;
+        self.interval = restart;
+        self.back.clear();
+        if below > 0 {
+            self.load_interval(Some(key))?;
+        }
+        self.step_back()
+    }
+
+    /// Decodes the entries of the interval, those at or above `key` left out. [`Self::step_back`]
+    /// then goes to the last one.
+    fn load_interval(&mut self, key: Option<&[u8]>) -> Result<()> {
+        self.back.clear();
+        self.back_keys.clear();
+        let (mut at, block) = self.restart(self.interval)?;
+        self.load_block(block)?;
+        let bytes = bytes_of(&self.held, &self.table, &self.stream);
+        let mut end = bytes.len();
+        if self.interval + 1 < self.table.properties.restarts as usize {
+            let (next_at, next_block) = self.restart(self.interval + 1)?;
+            if next_block == block {
+                end = end.min(next_at);
+            }
+        }
+        let mut last = 0..0;
+        while at < end {
+            let damaged = |what| self.table.source.damaged(self.block_offset + at as u64, what);
+            let entry = decode(bytes, at).map_err(damaged)?;
+            if entry.shared > last.len() {
+                return Err(damaged("an entry shares more than the key before it has"));
+            }
+            let start = self.back_keys.len();
+            self.back_keys.extend_from_within(last.start..last.start + entry.shared);
+            self.back_keys.extend_from_slice(entry.suffix);
+            last = start..self.back_keys.len();
+            if key.is_some_and(|key| &self.back_keys[last.clone()] >= key) {
+                break;
+            }
+            let value = entry.value_start..entry.end;
+            self.back.push(Back { key: last.clone(), seq: entry.seq, kind: entry.kind, value });
+            at = entry.end;
+        }
+        // One too many, for the step that follows to take off.
+        self.back.push(Back { key: 0..0, seq: SeqNo::ZERO, kind: Kind::Put, value: 0..0 });
+        Ok(())
+    }
+
+    fn step_back(&mut self) -> Result<State> {
+        self.back.pop();
+        while self.back.is_empty() {
+            if self.interval == 0 {
+                return Ok(State::Past);
+            }
+            self.interval -= 1;
+            self.load_interval(None)?;
+            self.back.pop();
+        }
+        Ok(State::On { forward: false })
+    }
+}
