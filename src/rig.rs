@@ -13,3 +13,16 @@ pub use crate::table::{
     Backend, Compression, Hit, Purpose, Table, TableBuilder, TableCursor, TableIdentity,
     TableOptions, TableSummary, key_hash,
 };
+
+/// The pure functions of maintenance.
+pub mod maintain {
+    pub use crate::maintain::{pick, retain};
+}
+/// Versions, edits, manifests.
+pub mod version {
+    pub use crate::version::*;
+}
+/// The log.
+pub mod wal {
+    pub use crate::wal::*;
+}

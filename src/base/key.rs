@@ -133,6 +133,15 @@ pub struct LogPosition {
     pub offset: u64,
 }
 
+/// A place in the chain of manifests: everything up to frame `index` of manifest `number`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ManifestMark {
+    /// The manifest's file number; 0 for "no manifest".
+    pub number: FileNumber,
+    /// The index of a frame in it.
+    pub index: u64,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,0 +1,284 @@
+//! What to merge next. Pure: a function of a version and of options, the same answer every time.
+//!
+//! Lazy leveling: small runs gather in tiers above one bottom run. A run belongs to the tier of its
+//! size; when a tier has `fanout` runs they become one run of the next. The oldest tier is merged
+//! into the bottom instead, as soon as it is not too small for that (a `fanout`th of the bottom),
+//! one key range after the other: no step rewrites more than about `slice_bytes`, and space does
+//! not double. A run that overlaps nothing in the next older one just moves into it.
+//!
+//! Order of choice: (1) too many runs; (2) a move; (3) a full tier, newest first; (4) a bottom
+//! merge that has begun, then one that may begin.
+//!
+//! Invariants
+//! - A plan has at least two runs, adjacent, and the newest of them has something in the range.
+//! - B1: with `runs_max` runs there is always a plan that makes them fewer in one step, unless
+//!   damaged tables are in the way; without a plan every tier has fewer than `fanout` runs.
+//! - Repeated picking ends (B120): every plan makes the runs fewer or moves keys down into the
+//!   bottom, and nothing moves up.
+//! - No plan reads a fenced table.
+//!
+//! It opens no table and knows nothing of time.
+
+use crate::base::key::FileNumber;
+use crate::version::{KeyRange, Run, TableSlice, Version};
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+/// What the choice depends on, beside the version.
+#[derive(Clone, Copy, Debug)]
+pub struct PickOptions {
+    /// How many runs make a tier full; at least 2. Lower while writes pause: fewer runs to read.
+    pub fanout: usize,
+    /// How many runs are too many: there is a plan then, whatever it costs.
+    pub runs_max: usize,
+    /// About the size of a flush: the unit of the tiers.
+    pub unit_bytes: u64,
+    /// The size at which a merge begins a new table.
+    pub table_bytes: u64,
+    /// How much one step of a bottom merge reads, about; a table more at the most on each run.
+    pub slice_bytes: u64,
+}
+
+/// Why a plan was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// There are too many runs.
+    Pressure,
+    /// The newer run overlaps nothing in the older one.
+    Move,
+    /// A tier is full.
+    Tier,
+    /// A tier goes into the bottom run.
+    Bottom,
+}
+
+/// What to merge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The runs, by their place in the version, newest first.
+    pub runs: Range<usize>,
+    /// The keys.
+    pub range: KeyRange,
+    /// Why. For [`Reason::Move`] nothing is rewritten: the newer run's slices are the output.
+    pub reason: Reason,
+}
+
+/// What to do next, if anything. Tables in `fenced` are damaged and must not be read.
+#[must_use]
+pub fn pick(
+    version: &Version,
+    options: &PickOptions,
+    fenced: &BTreeSet<FileNumber>,
+) -> Option<Plan> {
+    let picker = Picker { runs: Runs(version), options, fenced };
+    picker.pressure().or_else(|| picker.move_down()).or_else(|| picker.tiers())
+}
+
+struct Runs<'a>(&'a Version);
+
+struct Picker<'a> {
+    runs: Runs<'a>,
+    options: &'a PickOptions,
+    fenced: &'a BTreeSet<FileNumber>,
+}
+
+impl<'a> Runs<'a> {
+    fn get(&self, at: usize) -> &'a Run {
+        &self.0.runs[at]
+    }
+
+    fn len(&self) -> usize {
+        self.0.runs.len()
+    }
+
+    fn slices(&self, runs: Range<usize>) -> impl Iterator<Item = &'a TableSlice> {
+        self.0.runs[runs].iter().flat_map(|run| run.slices().iter())
+    }
+
+    fn full_bytes(&self, runs: Range<usize>) -> u64 {
+        self.0.runs[runs].iter().map(|run| run.full_bytes()).sum()
+    }
+}
+
+impl Picker<'_> {
+    fn fanout(&self) -> usize {
+        self.options.fanout.max(2)
+    }
+
+    fn bottom(&self) -> usize {
+        self.runs.len().saturating_sub(1)
+    }
+
+    /// The tier of a run of this size: a tier ends halfway between one run of it and a full tier.
+    fn tier(&self, bytes: u64) -> u32 {
+        let fanout = self.fanout() as u64;
+        let mut end = self.options.unit_bytes.max(1).saturating_mul(fanout + 1) / 2;
+        let mut tier = 0;
+        while bytes > end {
+            end = end.saturating_mul(fanout);
+            tier += 1;
+        }
+        tier
+    }
+
+    /// The runs `0..end` in groups of one tier, newest first. An older run counts to no newer tier
+    /// than the runs above it, so that groups are adjacent.
+    fn groups(&self, end: usize) -> Vec<Range<usize>> {
+        let mut groups: Vec<Range<usize>> = Vec::new();
+        let mut tier = 0;
+        for at in 0..end {
+            let own = self.tier(self.runs.get(at).full_bytes());
+            match groups.last_mut() {
+                Some(group) if own <= tier => group.end = at + 1,
+                _ => groups.push(at..at + 1),
+            }
+            tier = tier.max(own);
+        }
+        groups
+    }
+
+    fn is_fenced(&self, slice: &TableSlice) -> bool {
+        self.fenced.contains(&slice.meta.number)
+    }
+
+    /// The parts of `runs` that have no fenced table, those of one run left out; longest first,
+    /// then newest first.
+    fn unfenced(&self, runs: Range<usize>) -> Vec<Range<usize>> {
+        let mut parts = Vec::new();
+        let mut start = runs.start;
+        for at in runs.start..=runs.end {
+            if at == runs.end || self.runs.get(at).slices().iter().any(|s| self.is_fenced(s)) {
+                parts.push(start..at);
+                start = at + 1;
+            }
+        }
+        parts.retain(|part| part.len() > 1);
+        parts.sort_by_key(|part| (usize::MAX - part.len(), part.start));
+        parts
+    }
+
+    fn whole(runs: Range<usize>, reason: Reason) -> Plan {
+        Plan { runs, range: KeyRange::ALL, reason }
+    }
+
+    /// Too many runs: the first tier with two of them becomes one, else whatever can.
+    fn pressure(&self) -> Option<Plan> {
+        if self.runs.len() < self.options.runs_max.max(2) {
+            return None;
+        }
+        let groups = self.groups(self.bottom());
+        let parts = groups.into_iter().flat_map(|group| self.unfenced(group));
+        let tiers = parts.max_by_key(|part| (part.len(), usize::MAX - part.start));
+        let parts = || self.unfenced(0..self.bottom()).into_iter().next();
+        let newest = tiers.or_else(parts).or_else(|| {
+            // Two runs from the bottom on, when nothing above it can be merged.
+            self.unfenced(0..self.runs.len()).into_iter().next().map(|part| part.end - 2..part.end)
+        })?;
+        Some(Self::whole(newest, Reason::Pressure))
+    }
+
+    /// A run whose tables are not small and overlap nothing in the next older run moves into it.
+    /// Into the bottom only without tombstones: they would never be dropped there.
+    fn move_down(&self) -> Option<Plan> {
+        let may_move = |at: usize| {
+            let (upper, lower) = (self.runs.get(at), self.runs.get(at + 1));
+            let big = upper.bytes() / upper.slices().len() as u64 >= self.options.table_bytes / 4;
+            let settled = at + 1 == self.bottom() || !lower.is_partial();
+            let clean =
+                at + 1 < self.bottom() || upper.slices().iter().all(|s| s.meta.tombstones == 0);
+            let apart = |slice: &TableSlice| {
+                let next = lower.slices().get(lower.first_reaching(slice.lower()));
+                next.is_none_or(|next| !next.overlaps_slice(slice))
+            };
+            big && settled && clean && upper.slices().iter().all(apart)
+        };
+        let at = (0..self.bottom()).find(|&at| may_move(at))?;
+        Some(Self::whole(at..at + 2, Reason::Move))
+    }
+
+    fn tiers(&self) -> Option<Plan> {
+        let draining = self.draining();
+        let end = draining.clone().map_or(self.bottom(), |runs| runs.start);
+        let groups = self.groups(end);
+        let full = |group: &&Range<usize>| group.len() >= self.fanout();
+        for group in groups.iter().filter(full) {
+            if group.end == self.bottom() && self.is_worth_bottom(group.clone()) {
+                continue;
+            }
+            if let Some(part) = self.unfenced(group.clone()).into_iter().next() {
+                return Some(Self::whole(part, Reason::Tier));
+            }
+        }
+        let begun = draining.and_then(|runs| self.drain(runs));
+        let oldest = || groups.last().filter(full).filter(|group| group.end == self.bottom());
+        begun.or_else(|| oldest().and_then(|group| self.drain(group.clone())))
+    }
+
+    /// Whether merging these runs into the bottom rewrites it for enough.
+    fn is_worth_bottom(&self, group: Range<usize>) -> bool {
+        let bottom = self.runs.get(self.bottom()).bytes();
+        self.runs.full_bytes(group).saturating_mul(self.fanout() as u64) >= bottom
+    }
+
+    /// The runs above the bottom that a bottom merge has begun to empty: from the newest partial
+    /// one on. A run that lost only a little, to a compaction of some range, is let be.
+    fn draining(&self) -> Option<Range<usize>> {
+        let start = (0..self.bottom()).find(|&at| self.runs.get(at).is_partial())?;
+        let runs = start..self.bottom();
+        let bytes: u64 = self.runs.0.runs[runs.clone()].iter().map(|run| run.bytes()).sum();
+        let mostly_gone = bytes <= self.runs.full_bytes(runs.clone()) / 2;
+        (runs.len() >= self.fanout() || mostly_gone).then_some(runs)
+    }
+
+    /// The next key range of `runs`, which end at the bottom, to go into the bottom: the lowest one
+    /// without a fenced table.
+    fn drain(&self, runs: Range<usize>) -> Option<Plan> {
+        let all = runs.start..self.runs.len();
+        let mut from: Option<&[u8]> = None;
+        loop {
+            let range = self.next_range(&runs, from)?;
+            let mut inside = self.runs.slices(all.clone()).filter(|s| s.overlaps(&range));
+            if inside.all(|slice| !self.is_fenced(slice)) {
+                return Some(Plan { runs: all, range, reason: Reason::Bottom });
+            }
+            let hi = range.hi?;
+            from = self.runs.slices(all.clone()).map(TableSlice::lower).find(|&lower| lower == hi);
+            from?;
+        }
+    }
+
+    /// The range from the first key in `runs` at or above `from` on that the bottom's tables cut
+    /// (or, beyond those, the runs' own), as long as it reads no more than the budget.
+    fn next_range(&self, runs: &Range<usize>, from: Option<&[u8]>) -> Option<KeyRange> {
+        let bottom = self.runs.get(self.bottom());
+        let reached = |slice: &&TableSlice| from.is_none_or(|from| slice.reaches(from));
+        let lower = self.runs.slices(runs.clone()).filter(reached).map(TableSlice::lower).min()?;
+        let lower = from.map_or(lower, |from| from.max(lower));
+        // A table of the bottom is taken whole, unless the last range ended within it.
+        let lo = bottom.find(lower).map_or(lower, TableSlice::lower);
+        let lo = from.map_or(lo, |from| from.max(lo));
+        let after = |slice: &&TableSlice| slice.lower() > lower;
+        let mut cuts: Vec<&[u8]> =
+            bottom.slices().iter().filter(after).map(TableSlice::lower).collect();
+        let beyond = cuts.last().copied().unwrap_or(lower);
+        let own = self.runs.slices(runs.clone()).map(TableSlice::lower);
+        cuts.extend(
+            own.filter(|own| *own > beyond && !bottom.slices().iter().any(|s| s.covers(own))),
+        );
+        cuts.sort_unstable();
+        let inputs: Vec<&TableSlice> =
+            self.runs.slices(runs.start..self.runs.len()).filter(|s| s.reaches(lo)).collect();
+        let reads = |hi: &[u8]| -> u64 {
+            inputs.iter().filter(|slice| slice.lower() < hi).map(|slice| slice.meta.bytes).sum()
+        };
+        let total: u64 = inputs.iter().map(|slice| slice.meta.bytes).sum();
+        let hi = (total > self.options.slice_bytes).then(|| {
+            let fitting = cuts.partition_point(|cut| reads(cut) <= self.options.slice_bytes);
+            cuts.get(fitting.saturating_sub(1)).map(|cut| cut.to_vec())
+        });
+        Some(KeyRange { lo: Some(lo.to_vec()), hi: hi.flatten() })
+    }
+}
+
+#[cfg(test)]
+mod tests;
