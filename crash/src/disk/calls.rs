@@ -333,11 +333,19 @@ impl Disk {
 
     /// Creates a file that must not exist and opens it.
     pub fn create(&mut self, path: &Path) -> io::Result<Fd> {
-        self.at_path(Op::Create, path, |disk, path| {
+        let mut made = None;
+        let result = self.at_path(Op::Create, path, |disk, path| {
             let file = FileNode::new(Arc::default(), 0);
             let ino = disk.tree.create(path, Node::File(Arc::new(file)))?;
-            disk.open_ino(ino, true, path)
-        })
+            let fd = disk.open_ino(ino, true, path)?;
+            made = Some(fd);
+            Ok(fd)
+        });
+        // An error although the effect landed: the name is there, the handle is nobody's.
+        if let (Err(_), Some(fd)) = (&result, made) {
+            self.close(fd);
+        }
+        result
     }
 
     /// Opens a file that exists.
@@ -510,7 +518,7 @@ impl Disk {
     pub fn preallocate(&mut self, fd: Fd, len: u64) -> io::Result<()> {
         self.at_file(Op::Preallocate, fd, (0, len), |disk, handle, _| {
             if len == 0 {
-                return Err(if handle.write { Errno::EINVAL } else { Errno::EBADF });
+                return Err(Errno::EINVAL);
             }
             disk.check_write(Op::Preallocate, &handle)?;
             if len > FILE_BYTES_MAX {

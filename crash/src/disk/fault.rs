@@ -140,7 +140,8 @@ impl Fault {
             Fault::Error(Errno::ENOMEM) => op == Op::Map,
             Fault::Error(Errno::EOPNOTSUPP) => matches!(op, Op::Preallocate | Op::Link),
             Fault::Error(_) => true,
-            Fault::Landed(_) => op.mutates(),
+            // A lock that landed would be held by nobody for ever.
+            Fault::Landed(_) => op.mutates() && op != Op::Lock,
             Fault::Half(_) => op == Op::Write,
             Fault::Short => matches!(op, Op::Read | Op::Write),
             Fault::Sync(..) => matches!(op, Op::SyncData | Op::SyncAll),

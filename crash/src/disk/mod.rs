@@ -87,9 +87,6 @@ mod record;
 mod snapshot;
 mod tree;
 
-#[cfg(test)]
-mod tests;
-
 pub use calls::{Disk, Fd, LockId, Observer, Ticket};
 pub use choice::{Axis, Choice, Pick};
 pub use clock::SimClock;

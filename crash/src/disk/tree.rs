@@ -169,12 +169,19 @@ impl Tree {
 
     pub(super) fn rename(&mut self, from: &str, to: &str) -> Result<(), Errno> {
         let (from_dir, from_name) = self.locate(from)?;
-        let ino = self.dir(from_dir)?.get(from_name).ok_or(Errno::ENOENT)?;
         let (to_dir, to_name) = self.locate(to)?;
+        let ino = self.dir(from_dir)?.get(from_name).ok_or(Errno::ENOENT)?;
         let from_is_dir = self.dir(ino).is_ok();
-        if let Some(old) = self.dir(to_dir)?.get(to_name) {
-            if old == ino {
-                return Ok(());
+        let old = self.dir(to_dir)?.get(to_name);
+        if old == Some(ino) {
+            return Ok(());
+        }
+        if from_is_dir && self.passes(to, ino) {
+            return Err(Errno::EINVAL);
+        }
+        if let Some(old) = old {
+            if self.passes(from, old) {
+                return Err(Errno::ENOTEMPTY);
             }
             match self.dir(old) {
                 Ok(_) if !from_is_dir => return Err(Errno::EISDIR),
@@ -182,9 +189,6 @@ impl Tree {
                 Ok(dir) if !dir.is_empty() => return Err(Errno::ENOTEMPTY),
                 _ => {}
             }
-        }
-        if from_is_dir && self.passes(to, ino) {
-            return Err(Errno::EINVAL);
         }
         self.set_name(to_dir, to_name, Some(ino))?;
         self.set_name(from_dir, from_name, None)
