@@ -212,8 +212,7 @@ fn both_answer_alike() {
             files: Vec::new(),
             locks: Vec::new(),
         };
-        let mut sides =
-            [side(Arc::new(sim), Path::new("/db")), side(Arc::new(OsFs), temp.path())];
+        let mut sides = [side(Arc::new(sim), Path::new("/db")), side(Arc::new(OsFs), temp.path())];
         let mut rng = Rng(seed * 0x9e37_79b9);
         for step in 0..300 {
             let ask = ask(&mut rng);

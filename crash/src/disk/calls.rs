@@ -617,9 +617,10 @@ impl Disk {
             return Err(errno);
         }
         self.tree.sync_dir(ticket.ino, ticket.upto)?;
-        let (handles, maps) = (&self.handles, &self.maps);
+        let (handles, locks, maps) = (&self.handles, &self.locks, &self.maps);
         self.tree.reap(|ino| {
             handles.iter().flatten().any(|handle| handle.ino == ino)
+                || locks.iter().any(|lock| lock.ino == ino)
                 || maps.iter().any(|(of, map)| *of == ino && map.strong_count() > 0)
         });
         Ok(())
