@@ -23,6 +23,8 @@
 
 pub mod checked;
 pub mod merge;
+#[cfg(test)]
+pub(crate) mod tests;
 pub mod vec;
 pub mod visible;
 

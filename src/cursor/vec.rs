@@ -29,6 +29,13 @@ impl VecEntry {
     }
 }
 
+impl From<EntryRef<'_>> for VecEntry {
+    fn from(entry: EntryRef<'_>) -> Self {
+        let EntryRef { key, seq, kind, value } = entry;
+        Self { key: key.to_vec(), seq, kind, value: value.to_vec() }
+    }
+}
+
 /// A position in shared, sorted entries.
 pub struct VecCursor {
     entries: Arc<[VecEntry]>,

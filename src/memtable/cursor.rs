@@ -22,33 +22,33 @@ impl Memtable {
 
 impl Cursor for MemCursor {
     fn seek_first(&mut self) -> Result<()> {
-        self.0.to_first();
+        self.0.go_first();
         Ok(())
     }
 
     fn seek(&mut self, key: &[u8], seq: SeqNo) -> Result<()> {
-        self.0.to_at_or_after(key, seq);
+        self.0.go_at_or_after(key, seq);
         Ok(())
     }
 
     fn seek_last(&mut self) -> Result<()> {
-        self.0.to_last();
+        self.0.go_last();
         Ok(())
     }
 
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {
-        self.0.to_before(key);
+        self.0.go_before(key);
         Ok(())
     }
 
     #[inline]
     fn next(&mut self) -> Result<()> {
-        self.0.to_next();
+        self.0.go_next();
         Ok(())
     }
 
     fn prev(&mut self) -> Result<()> {
-        self.0.to_prev();
+        self.0.go_prev();
         Ok(())
     }
 

@@ -4,7 +4,7 @@
 //! waiting. What was inserted is found at once, and becomes visible when its sequence is published:
 //! readers ask for sequences at or below the published one.
 //!
-//! - `arena`: memory in chunks, written once, freed as a whole.
+//! - `arena`: memory, written once, freed as a whole.
 //! - `skiplist`: the order, the writer and the searches.
 //! - `cursor`: the list as a [`crate::cursor::Cursor`].
 //!
@@ -17,6 +17,5 @@ mod skiplist;
 #[cfg(test)]
 mod tests;
 
-pub use arena::ARENA_BYTES_MAX;
 pub use cursor::MemCursor;
-pub use skiplist::{Memtable, MemtableWriter};
+pub use skiplist::{ARENA_BYTES_MAX, Memtable, MemtableWriter};

@@ -1,27 +1,27 @@
 //! The sorted list of a memtable: one writer, readers that never wait.
 //!
-//! A node is a few words of the arena: the key's first eight bytes as two words, the id of the
+//! A node is a few words of the arena: the key's first eight bytes as two words, the place of the
 //! entry's bytes, and one link for each level. The prefix lies beside the links so that a search
-//! touches one cache line a node, and the bytes only where prefixes are equal.
+//! touches one cache line a node, and the bytes only where prefixes are equal. The head is the node
+//! at word 0; no link leads back to it, so a link of 0 is the end.
 //!
 //! Invariants
 //! - K1: level 0 holds every node in entry order; a level holds a subset of the level below.
 //! - K2: a node is linked, from level 0 up, after its bytes, prefix and own links are written; each
-//!   link to it is stored with release. Links are read with acquire (the arena's A4).
+//!   link to it is stored with release. Links are read with acquire (the arena's A3).
 //! - K3: nodes are never unlinked or changed: a node once seen stays what it is.
 //! - K4: heights come from a generator with a fixed seed: the same inserts make the same list.
 //!
 //! A reader may see a node before its sequence is published; it asks for sequences at or below the
 //! published one, and the order of the list then leads it past newer ones.
 //!
-//! Why not safe: ids stand for borrows of the arena; what makes them good is K2, which the
+//! Why not safe: indices stand for borrows of the arena; what makes them good is K2, which the
 //! compiler can't see. Every such step is a call of the arena with its reason.
 //!
-//! It removes nothing and knows no snapshots. A hash index beside the list was left out: see
-//! `Memtable::get`.
+//! It removes nothing and knows no snapshots.
 #![allow(unsafe_code)]
 
-use super::arena::{Arena, Id, Tail};
+use super::arena::{Arena, Pen};
 use crate::base::key::{EntryRef, KEY_BYTES_MAX, Kind, SeqNo, cmp_entries, key_prefix};
 use crate::env::sync::{Arc, AtomicU32, AtomicUsize, Ordering};
 use std::cmp;
@@ -30,53 +30,67 @@ use std::cmp;
 const HEIGHT_MAX: usize = 12;
 
 /// The words of a node before its links.
-const PREFIX_HIGH: usize = 0;
-const PREFIX_LOW: usize = 1;
-const ENTRY: usize = 2;
-const LINKS: usize = 3;
+const PREFIX_HIGH: u32 = 0;
+const PREFIX_LOW: u32 = 1;
+const ENTRY: u32 = 2;
+const LINKS: u32 = 3;
 
 /// The bytes of an entry before its key: sequence and kind (8), value length (4), key length (2).
 const ENTRY_HEAD: usize = 14;
 
-/// What an entry takes beside its key and value, with a link more than the mean of one and a third.
-const ENTRY_OVERHEAD: usize = ENTRY_HEAD + (LINKS + 2) * size_of::<u32>();
+/// The words that are counted for an entry. It takes a third of a link more than one in the mean,
+/// and never more than two in the mean beyond `LINKS_SLACK` (`the_links_counted_are_enough`).
+const ENTRY_WORDS: usize = LINKS as usize + 2;
+const LINKS_SLACK: usize = 32;
 
-/// What a list takes before its first entry.
-const LIST_OVERHEAD: usize = (LINKS + HEIGHT_MAX) * size_of::<u32>();
+/// The words of a list before its first entry.
+const LIST_WORDS: usize = LINKS as usize + HEIGHT_MAX + LINKS_SLACK;
+
+/// What an entry takes beside its key and value.
+const ENTRY_OVERHEAD: usize = ENTRY_HEAD + ENTRY_WORDS * WORD;
+const WORD: usize = size_of::<u32>();
+
+/// The most that an arena may be asked to hold. A batch that needs more can't be written.
+pub const ARENA_BYTES_MAX: usize = u32::MAX as usize;
+
+/// Where heights start from (K4). With this one the second and third node are on several levels,
+/// so that a loom model of three inserts has to do with more than level 0.
+const SEED: u64 = 0x2bc8_2a45_c69a_3c42;
 
 /// The newest writes in memory, sorted. Readers share it; see the module.
 pub struct Memtable {
     arena: Arena,
-    head: Id,
+    /// Of both slabs together.
+    capacity: usize,
+    /// Of the words.
+    entries_max: usize,
     /// The levels in use. A stale value costs a reader time, never an entry.
     height: AtomicU32,
     len: AtomicUsize,
-    used: AtomicUsize,
-    allocated: AtomicUsize,
 }
 
 /// The one that may insert into a memtable.
 pub struct MemtableWriter {
     table: Arc<Memtable>,
     /// Made with `table.arena`, and never changed for another.
-    tail: Tail,
+    pen: Pen,
     /// The nodes before the place of the last insert, on each level: where keys come in order the
     /// next search ends before it begins.
-    splice: [Id; HEIGHT_MAX],
+    splice: [Node; HEIGHT_MAX],
     random: u64,
 }
 
-/// A node, looked up.
-#[derive(Clone, Copy)]
-struct Node<'a> {
-    id: Id,
-    words: &'a [AtomicU32],
-}
+/// A node of the list: the index of its first word. One that is at hand was read from a link with
+/// acquire, or is the head's, or the writer made it: K2 holds, and its words may be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Node(u32);
+
+const HEAD: Node = Node(0);
 
 /// A node of a list that the place keeps alive.
 pub(super) struct Place {
     table: Arc<Memtable>,
-    node: Option<Id>,
+    node: Option<Node>,
 }
 
 /// A key and sequence to look for.
@@ -93,57 +107,49 @@ impl<'a> Target<'a> {
     }
 }
 
-impl<'a> Node<'a> {
-    #[inline]
-    fn prefix(&self) -> u64 {
-        // Relaxed here and for the entry's id: written before the node was linked (K2).
-        let high = self.words[PREFIX_HIGH].load(Ordering::Relaxed);
-        let low = self.words[PREFIX_LOW].load(Ordering::Relaxed);
-        u64::from(high) << 32 | u64::from(low)
-    }
-
-    #[inline]
-    fn link(&self, level: usize) -> &'a AtomicU32 {
-        &self.words[LINKS + level]
-    }
-}
-
 impl Memtable {
     /// An empty memtable for `arena_bytes` of entries with their overhead, and the one who may
-    /// write to it. Memory is taken as it is needed, a few hundred bytes at first.
+    /// write to it. Memory is touched as it is needed, from the first few bytes on.
     ///
-    /// `arena_bytes` is at most [`super::ARENA_BYTES_MAX`]; see [`Memtable::room_for`].
+    /// `arena_bytes` is at most [`ARENA_BYTES_MAX`]; see [`Memtable::room_for`].
     #[must_use]
     pub fn with_room(arena_bytes: usize) -> (MemtableWriter, Arc<Self>) {
-        let (mut tail, arena) = Arena::new(arena_bytes);
+        // Each slab for the worst that the other one leaves it: entries without key and value, and
+        // one entry with all.
+        Self::with_slabs(arena_bytes, arena_bytes / ENTRY_OVERHEAD, arena_bytes)
+    }
+
+    /// An empty memtable for one large batch, with slabs of its size.
+    ///
+    /// [`Memtable::room_for`] it is at most [`ARENA_BYTES_MAX`].
+    #[must_use]
+    pub fn with_room_for(entries: usize, payload_bytes: usize) -> (MemtableWriter, Arc<Self>) {
+        let arena_bytes = Self::room_for(entries, payload_bytes);
+        Self::with_slabs(arena_bytes, entries, arena_bytes - entries * ENTRY_WORDS * WORD)
+    }
+
+    fn with_slabs(capacity: usize, entries: usize, bytes: usize) -> (MemtableWriter, Arc<Self>) {
+        assert!(capacity <= ARENA_BYTES_MAX, "no room for {capacity} bytes in one memtable");
+        let (mut pen, arena) = Arena::new(LIST_WORDS + entries * ENTRY_WORDS, bytes);
         // SAFETY: made in one call.
-        let head = unsafe { arena.push_words(&mut tail, LINKS + HEIGHT_MAX) };
-        let table = Arc::new(Self {
-            arena,
-            head,
-            height: AtomicU32::new(1),
-            len: AtomicUsize::new(0),
-            used: AtomicUsize::new(tail.used()),
-            allocated: AtomicUsize::new(tail.allocated()),
-        });
-        let splice = [head; HEIGHT_MAX];
-        let writer =
-            MemtableWriter { table: table.clone(), tail, splice, random: 0x9e37_79b9_7f4a_7c15 };
+        let head = unsafe { arena.push_words(&mut pen, [0; 3], HEIGHT_MAX) };
+        assert_eq!(Node(head), HEAD);
+        let (height, len) = (AtomicU32::new(1), AtomicUsize::new(0));
+        let table = Arc::new(Self { arena, capacity, entries_max: entries, height, len });
+        let splice = [HEAD; HEIGHT_MAX];
+        let writer = MemtableWriter { table: table.clone(), pen, splice, random: SEED };
         (writer, table)
     }
 
     /// The `arena_bytes` that take `entries` with `payload_bytes` of keys and values together.
     #[must_use]
     pub fn room_for(entries: usize, payload_bytes: usize) -> usize {
-        entries
-            .saturating_mul(ENTRY_OVERHEAD)
-            .saturating_add(payload_bytes)
-            .saturating_add(LIST_OVERHEAD)
+        entries.saturating_mul(ENTRY_OVERHEAD).saturating_add(payload_bytes)
     }
 
     /// The newest version of `key` at or below `seq_max`, a removal included.
     ///
-    /// A hash index to the newest node would save half of a search's time, but takes memory and a
+    /// A hash index to a key's newest node would save most of the search, but takes memory and a
     /// second publication for each insert; it can come behind this signature.
     #[must_use]
     pub fn get(&self, key: &[u8], seq_max: SeqNo) -> Option<EntryRef<'_>> {
@@ -163,71 +169,77 @@ impl Memtable {
         self.len() == 0
     }
 
-    /// How much of the arena is used.
+    /// The memory in use, links and heads of entries included.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.used.load(Ordering::Relaxed)
-    }
-
-    /// How much memory was taken from the system, parts not used yet included.
-    #[must_use]
-    pub fn bytes_allocated(&self) -> usize {
-        self.allocated.load(Ordering::Relaxed)
+        self.arena.bytes_given() + self.arena.words_given() * WORD
     }
 
     #[inline]
-    fn node(&self, id: Id) -> Node<'_> {
-        // SAFETY: private, and called with the head, with what `next` has read, and with nodes that
-        // such a call has returned: K2 holds for all.
-        Node { id, words: unsafe { self.arena.words(id) } }
+    fn word(&self, node: Node, word: u32) -> &AtomicU32 {
+        // SAFETY: K2 (see `Node`), and the word is one before the links, or the link of a level on
+        // which the node was found or is being linked.
+        unsafe { self.arena.word(node.0 + word) }
     }
 
     #[inline]
-    fn next(&self, node: Node<'_>, level: usize) -> Option<Id> {
-        Id::from_link(node.link(level).load(Ordering::Acquire))
+    fn link(&self, node: Node, level: usize) -> &AtomicU32 {
+        self.word(node, LINKS + level as u32)
     }
 
-    /// The length of a node's key and of its value, and its packed sequence and kind.
     #[inline]
-    fn entry_head(&self, entry: Id) -> (usize, usize, u64) {
-        // SAFETY: read from a node (K2), and every entry has a head.
-        let head = unsafe { self.arena.bytes(entry, ENTRY_HEAD) };
-        let (seq_kind, rest) = head.split_first_chunk().expect("invariant: a head has its length");
-        let (value_len, rest) = rest.split_first_chunk().expect("invariant: a head has its length");
-        let (key_len, _) = rest.split_first_chunk().expect("invariant: a head has its length");
+    fn next(&self, node: Node, level: usize) -> Option<Node> {
+        match self.link(node, level).load(Ordering::Acquire) {
+            0 => None,
+            next => Some(Node(next)),
+        }
+    }
+
+    #[inline]
+    fn prefix(&self, node: Node) -> u64 {
+        // Relaxed here and for the entry: written before the node was linked (K2).
+        let high = self.word(node, PREFIX_HIGH).load(Ordering::Relaxed);
+        let low = self.word(node, PREFIX_LOW).load(Ordering::Relaxed);
+        u64::from(high) << 32 | u64::from(low)
+    }
+
+    /// Where a node's entry is, the length of its key and of its value, and its packed sequence and
+    /// kind.
+    #[inline]
+    fn entry_head(&self, node: Node) -> (u32, usize, usize, u64) {
+        debug_assert_ne!(node, HEAD, "the head has no entry");
+        let start = self.word(node, ENTRY).load(Ordering::Relaxed);
+        // SAFETY: K2, and every entry begins with a head.
+        let head = unsafe { self.arena.bytes(start, ENTRY_HEAD) };
+        let head: &[u8; ENTRY_HEAD] = head.try_into().expect("invariant: this is the length");
+        let (seq_kind, rest) = head.split_first_chunk().expect("invariant: a head is longer");
+        let (value_len, rest) = rest.split_first_chunk().expect("invariant: a head is longer");
+        let (key_len, _) = rest.split_first_chunk().expect("invariant: a head is as long");
         let (key_len, value_len) = (u16::from_le_bytes(*key_len), u32::from_le_bytes(*value_len));
-        (usize::from(key_len), value_len as usize, u64::from_le_bytes(*seq_kind))
+        (start, usize::from(key_len), value_len as usize, u64::from_le_bytes(*seq_kind))
     }
 
     #[inline]
-    fn entry_id(&self, node: Node<'_>) -> Id {
-        let id = Id::from_link(node.words[ENTRY].load(Ordering::Relaxed));
-        id.expect("invariant: the head is never asked for its entry")
-    }
-
-    #[inline]
-    fn key_and_seq(&self, node: Node<'_>) -> (&[u8], SeqNo) {
-        let id = self.entry_id(node);
-        let (key_len, _, seq_kind) = self.entry_head(id);
+    fn key_and_seq(&self, node: Node) -> (&[u8], SeqNo) {
+        let (start, key_len, _, seq_kind) = self.entry_head(node);
         // SAFETY: K2, and the key follows the head.
-        let bytes = unsafe { self.arena.bytes(id, ENTRY_HEAD + key_len) };
+        let bytes = unsafe { self.arena.bytes(start, ENTRY_HEAD + key_len) };
         (&bytes[ENTRY_HEAD..], SeqNo(seq_kind >> 8))
     }
 
     #[inline]
-    fn entry(&self, node: Node<'_>) -> EntryRef<'_> {
-        let id = self.entry_id(node);
-        let (key_len, value_len, seq_kind) = self.entry_head(id);
+    fn entry(&self, node: Node) -> EntryRef<'_> {
+        let (start, key_len, value_len, seq_kind) = self.entry_head(node);
         // SAFETY: K2, and key and value follow the head.
-        let bytes = unsafe { self.arena.bytes(id, ENTRY_HEAD + key_len + value_len) };
+        let bytes = unsafe { self.arena.bytes(start, ENTRY_HEAD + key_len + value_len) };
         let (key, value) = bytes[ENTRY_HEAD..].split_at(key_len);
-        let kind = Kind::from_byte(seq_kind as u8).expect("invariant: kinds are written as bytes");
+        let kind = Kind::from_byte(seq_kind as u8).expect("invariant: it was written from a kind");
         EntryRef { key, seq: SeqNo(seq_kind >> 8), kind, value }
     }
 
     #[inline]
-    fn cmp(&self, node: Node<'_>, target: &Target<'_>) -> cmp::Ordering {
-        node.prefix().cmp(&target.prefix).then_with(|| {
+    fn cmp(&self, node: Node, target: &Target<'_>) -> cmp::Ordering {
+        self.prefix(node).cmp(&target.prefix).then_with(|| {
             let (key, seq) = self.key_and_seq(node);
             cmp_entries(key, seq, target.key, target.seq)
         })
@@ -239,29 +251,25 @@ impl Memtable {
     /// The node after is the one that was compared: reading the link again could find a newer one
     /// in between that nobody has compared.
     #[inline]
-    fn descend<'a>(
-        &'a self,
-        before: impl Fn(Node<'a>) -> bool,
-        mut turn: impl FnMut(usize, Id),
-    ) -> (Node<'a>, Option<Node<'a>>) {
-        let mut at = self.node(self.head);
+    fn descend(
+        &self,
+        before: impl Fn(Node) -> bool,
+        mut turn: impl FnMut(usize, Node),
+    ) -> (Node, Option<Node>) {
+        let mut at = HEAD;
         let mut level = self.height.load(Ordering::Relaxed) as usize - 1;
-        let mut beyond: Option<Node<'a>> = None;
+        let mut beyond = None;
         loop {
             let next = self.next(at, level);
-            if next == beyond.map(|node| node.id) {
-                // Compared on the level above, or the end of the list on both.
-            } else if let Some(id) = next {
-                let node = self.node(id);
-                if before(node) {
+            // What was compared on the level above is not compared again.
+            if next != beyond {
+                if let Some(node) = next.filter(|&node| before(node)) {
                     at = node;
                     continue;
                 }
-                beyond = Some(node);
-            } else {
-                beyond = None;
+                beyond = next;
             }
-            turn(level, at.id);
+            turn(level, at);
             if level == 0 {
                 return (at, beyond);
             }
@@ -271,7 +279,7 @@ impl Memtable {
 
     /// The last node before `target`, and the first at or after it.
     #[inline]
-    fn find(&self, target: &Target<'_>) -> (Node<'_>, Option<Node<'_>>) {
+    fn find(&self, target: &Target<'_>) -> (Node, Option<Node>) {
         self.descend(|node| self.cmp(node, target).is_lt(), |_, _| ())
     }
 }
@@ -285,52 +293,46 @@ impl Place {
     /// The entry here.
     #[inline]
     pub(super) fn entry(&self) -> Option<EntryRef<'_>> {
-        // The id was read from this table's links by one of the moves below.
-        self.node.map(|id| self.table.entry(self.table.node(id)))
+        self.node.map(|node| self.table.entry(node))
     }
 
     /// To the first entry.
-    pub(super) fn to_first(&mut self) {
-        self.node = self.table.next(self.table.node(self.table.head), 0);
+    pub(super) fn go_first(&mut self) {
+        self.node = self.table.next(HEAD, 0);
     }
 
     /// To the last entry.
-    pub(super) fn to_last(&mut self) {
+    pub(super) fn go_last(&mut self) {
         let (last, _) = self.table.descend(|_| true, |_, _| ());
-        self.node = self.unless_head(last.id);
+        self.node = Some(last).filter(|&node| node != HEAD);
     }
 
     /// To the first entry at or after (`key`, `seq`).
-    pub(super) fn to_at_or_after(&mut self, key: &[u8], seq: SeqNo) {
-        let (_, found) = self.table.find(&Target::new(key, seq));
-        self.node = found.map(|node| node.id);
+    pub(super) fn go_at_or_after(&mut self, key: &[u8], seq: SeqNo) {
+        (_, self.node) = self.table.find(&Target::new(key, seq));
     }
 
     /// To the last entry whose key is below `key`.
-    pub(super) fn to_before(&mut self, key: &[u8]) {
+    pub(super) fn go_before(&mut self, key: &[u8]) {
         // No entry of `key` itself is before its newest possible version.
         let (last, _) = self.table.find(&Target::new(key, SeqNo::MAX));
-        self.node = self.unless_head(last.id);
+        self.node = Some(last).filter(|&node| node != HEAD);
     }
 
     /// To the next entry.
     #[inline]
-    pub(super) fn to_next(&mut self) {
-        let id = self.node.expect("invariant: a cursor moves only from an entry");
-        self.node = self.table.next(self.table.node(id), 0);
+    pub(super) fn go_next(&mut self) {
+        let node = self.node.expect("invariant: a cursor moves only from an entry");
+        self.node = self.table.next(node, 0);
     }
 
     /// To the entry before. By a search from the head: links backwards would have to be published
     /// together with those forwards, and more is read forwards.
-    pub(super) fn to_prev(&mut self) {
-        let id = self.node.expect("invariant: a cursor moves only from an entry");
-        let (key, seq) = self.table.key_and_seq(self.table.node(id));
+    pub(super) fn go_prev(&mut self) {
+        let node = self.node.expect("invariant: a cursor moves only from an entry");
+        let (key, seq) = self.table.key_and_seq(node);
         let (last, _) = self.table.find(&Target::new(key, seq));
-        self.node = self.unless_head(last.id);
-    }
-
-    fn unless_head(&self, id: Id) -> Option<Id> {
-        (id != self.table.head).then_some(id)
+        self.node = Some(last).filter(|&node| node != HEAD);
     }
 }
 
@@ -344,8 +346,13 @@ impl MemtableWriter {
     /// Whether `entries` with `payload_bytes` of keys and values together are within the room.
     #[must_use]
     pub fn has_room(&self, entries: usize, payload_bytes: usize) -> bool {
-        let overhead = entries.saturating_mul(ENTRY_OVERHEAD);
-        self.tail.has_room(overhead.saturating_add(payload_bytes))
+        let table = &*self.table;
+        let entries_after = table.len().saturating_add(entries);
+        let heads = entries.saturating_mul(ENTRY_HEAD);
+        let used = table.len() * ENTRY_WORDS * WORD + table.arena.bytes_given();
+        entries_after <= table.entries_max
+            && heads.saturating_add(payload_bytes) <= table.arena.bytes_left()
+            && used.saturating_add(Memtable::room_for(entries, payload_bytes)) <= table.capacity
     }
 
     /// Inserts a version. Readers can come across it at once; it is visible when its sequence is.
@@ -362,41 +369,36 @@ impl MemtableWriter {
         head[8..12].copy_from_slice(&value_len.to_le_bytes());
         head[12..].copy_from_slice(&(key.len() as u16).to_le_bytes());
         let table = &*self.table;
-        // SAFETY: the tail is this arena's (see the field).
-        let entry = unsafe { table.arena.push_bytes(&mut self.tail, [&head, key, value]) };
+        // SAFETY: the pen is this arena's (see the field).
+        let entry = unsafe { table.arena.push_bytes(&mut self.pen, [&head, key, value]) };
         let height = next_height(&mut self.random);
-        // SAFETY: the tail is this arena's (see the field).
-        let id = unsafe { table.arena.push_words(&mut self.tail, LINKS + height) };
+        let words = [(target.prefix >> 32) as u32, target.prefix as u32, entry];
+        // SAFETY: the pen is this arena's (see the field).
+        let node = Node(unsafe { table.arena.push_words(&mut self.pen, words, height) });
 
-        let node = table.node(id);
-        node.words[PREFIX_HIGH].store((target.prefix >> 32) as u32, Ordering::Relaxed);
-        node.words[PREFIX_LOW].store(target.prefix as u32, Ordering::Relaxed);
-        node.words[ENTRY].store(entry.link(), Ordering::Relaxed);
         for level in 0..height {
-            let next = table.node(self.splice[level]).link(level).load(Ordering::Relaxed);
-            node.link(level).store(next, Ordering::Relaxed);
+            let next = table.link(self.splice[level], level).load(Ordering::Relaxed);
+            table.link(node, level).store(next, Ordering::Relaxed);
         }
         for level in 0..height {
             // K2: from here on readers find the node.
-            table.node(self.splice[level]).link(level).store(id.link(), Ordering::Release);
-            self.splice[level] = id;
+            table.link(self.splice[level], level).store(node.0, Ordering::Release);
+            self.splice[level] = node;
         }
         if height > table.height.load(Ordering::Relaxed) as usize {
             table.height.store(height as u32, Ordering::Relaxed);
         }
-        table.len.store(table.len.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        table.used.store(self.tail.used(), Ordering::Relaxed);
-        table.allocated.store(self.tail.allocated(), Ordering::Relaxed);
+        table.len.store(table.len() + 1, Ordering::Relaxed);
     }
 
     /// Sets `splice` to the nodes before `target`.
     fn find_splice(&mut self, target: &Target<'_>) {
         let table = &*self.table;
-        let last = table.node(self.splice[0]);
+        let last = self.splice[0];
         // Between the last insert and its successor: then so on every level.
-        if last.id != table.head
+        if last != HEAD
             && table.cmp(last, target).is_lt()
-            && table.next(last, 0).is_none_or(|id| table.cmp(table.node(id), target).is_gt())
+            && table.next(last, 0).is_none_or(|next| table.cmp(next, target).is_gt())
         {
             return;
         }
@@ -406,8 +408,8 @@ impl MemtableWriter {
             order.is_lt()
         };
         let splice = &mut self.splice;
-        splice.fill(table.head);
-        table.descend(before, |level, id| splice[level] = id);
+        splice.fill(HEAD);
+        table.descend(before, |level, node| splice[level] = node);
     }
 }
 
@@ -418,4 +420,19 @@ fn next_height(random: &mut u64) -> usize {
     *random ^= *random << 17;
     let quarters = (*random >> 32).trailing_zeros() as usize / 2;
     (1 + quarters).min(HEIGHT_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_links_counted_are_enough() {
+        let mut random = SEED;
+        let mut links = 0;
+        for entries in 1..=2_000_000 {
+            links += next_height(&mut random);
+            assert!(links <= 2 * entries + LINKS_SLACK, "after {entries}");
+        }
+    }
 }
