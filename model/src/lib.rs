@@ -3,6 +3,7 @@
 //! Reading order: `ops` (what can be done), `text` (how it is written down), `oracle` (what must
 //! be answered), `durable` (what a crash may leave), `generate` (what is tried), `driver` (engine
 //! and oracle in lockstep).
+//! `spec` stands apart: a small model of the commit protocol that a checker explores whole.
 #![forbid(unsafe_code)]
 
 pub mod config;
@@ -10,5 +11,6 @@ pub mod durable;
 pub mod generate;
 pub mod ops;
 pub mod oracle;
+pub mod spec;
 pub mod text;
 pub mod value;
