@@ -1,7 +1,7 @@
 //! Locks, atomics and shared pointers, in the form that the build asks for.
 //!
 //! Invariants
-//! - The only `cfg` on the form stands here and in `env::thread`.
+//! - A `cfg` on the form stands only here and in `env::{atomic, thread, clock, cache}`.
 //! - Locks have no poisoning in their API: a panic in a critical section is dealt with by the
 //!   paths (a panicking leader poisons the engine), not by every later `lock`.
 //! - `Arc` and `Weak` are std's in every form: loom's have no `Weak` and do not coerce to `dyn`.
@@ -17,13 +17,11 @@ pub use std::sync::{Arc, Weak};
 
 #[cfg(feature = "loom")]
 mod form {
-    pub use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, fence};
     pub use loom::sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 }
 
 #[cfg(feature = "shuttle")]
 mod form {
-    pub use shuttle::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, fence};
     pub use shuttle::sync::{
         Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,
     };
@@ -32,14 +30,10 @@ mod form {
 #[cfg(not(any(feature = "loom", feature = "shuttle")))]
 mod form {
     pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
-    pub use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, fence};
 }
 
-pub use form::{
-    AtomicBool, AtomicU32, AtomicU64, AtomicUsize, MutexGuard, RwLockReadGuard, RwLockWriteGuard,
-    fence,
-};
-pub use std::sync::atomic::Ordering;
+pub use super::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+pub use form::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 
 /// Takes the value out of a lock result, whether the lock knows poisoning or not.
 #[cfg(any(feature = "loom", feature = "shuttle"))]
