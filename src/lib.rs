@@ -1,18 +1,45 @@
-//! Kiban is an embedded LSM key-value engine for Linux.
+//! Kiban is an embedded LSM key-value engine for Linux, checked in lockstep with a simple oracle.
+//!
+//! Start at [`Kiban`] and [`KibanOptions`].
 #![deny(unsafe_code, missing_docs)]
 
+#[doc(hidden)]
 pub mod base;
-mod cache;
-mod cursor;
+#[doc(hidden)]
 pub mod env;
-mod error;
-mod maintain;
-mod memtable;
 #[doc(hidden)]
 pub mod rig;
+
+mod batch;
+mod cache;
+mod checkpoint;
+mod cursor;
+mod engine;
+mod error;
+mod kiban;
+mod maintain;
+mod memtable;
+mod options;
+mod read;
+mod recover;
+mod snapshot;
+mod stats;
 mod table;
+mod verify;
 mod version;
 mod wal;
+mod write;
 
+pub use base::key::SeqNo;
 pub use base::slice::Slice;
+pub use batch::WriteBatch;
 pub use error::{Error, ErrorKind, Result};
+pub use kiban::{Kiban, restore};
+pub use maintain::MaintainStep;
+pub use options::{Compression, KibanOptions, Reads};
+pub use read::iter::Iter;
+pub use recover::RecoveryReport;
+pub use snapshot::Snapshot;
+pub use stats::Stats;
+pub use verify::VerifyReport;
+pub use wal::Dropped;

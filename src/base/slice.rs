@@ -87,3 +87,9 @@ impl From<&[u8]> for Slice {
         Self::copy(bytes)
     }
 }
+
+impl<const N: usize> PartialEq<[u8; N]> for Slice {
+    fn eq(&self, other: &[u8; N]) -> bool {
+        **self == *other
+    }
+}

@@ -20,7 +20,7 @@
 //! It opens no table and knows nothing of time.
 
 use crate::base::key::FileNumber;
-use crate::version::{KeyRange, Run, TableSlice, Version};
+use crate::version::{KeyRange, Plan, Reason, Run, TableSlice, Version};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -37,30 +37,6 @@ pub struct PickOptions {
     pub table_bytes: u64,
     /// How much one step of a bottom merge reads, about; a table more at the most on each run.
     pub slice_bytes: u64,
-}
-
-/// Why a plan was made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// There are too many runs.
-    Pressure,
-    /// The newer run overlaps nothing in the older one.
-    Move,
-    /// A tier is full.
-    Tier,
-    /// A tier goes into the bottom run.
-    Bottom,
-}
-
-/// What to merge.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
-    /// The runs, by their place in the version, newest first.
-    pub runs: Range<usize>,
-    /// The keys.
-    pub range: KeyRange,
-    /// Why. For [`Reason::Move`] nothing is rewritten: the newer run's slices are the output.
-    pub reason: Reason,
 }
 
 /// What to do next, if anything. Tables in `fenced` are damaged and must not be read.

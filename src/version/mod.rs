@@ -9,7 +9,9 @@
 //! 2. [`state`]: runs and versions; an edit makes the next version out of one.
 //! 3. [`edit`]: what changes, its bytes, and the edits that a flush and a compaction make.
 //! 4. [`check`]: what must hold in every version (M1, M2).
-//! 5. [`manifest`]: the edits on disk. [`current`]: which manifest counts.
+//! 5. [`meta`]: the tie between a manifest's entry and a table file. [`plan`]: a compaction that was
+//!    decided on.
+//! 6. [`manifest`]: the edits on disk. [`current`]: which manifest counts.
 //!
 //! Invariants
 //! - M1: the slices of one run are disjoint and ordered.
@@ -21,11 +23,14 @@ pub mod check;
 pub mod current;
 pub mod edit;
 pub mod manifest;
+pub mod meta;
+pub mod plan;
 pub mod slice;
 pub mod state;
 
 pub use check::structure;
 pub use edit::{Edit, compaction_edit, flush_edit, snapshot_edit};
 pub use manifest::{ManifestRead, ManifestWriter, read_manifest};
+pub use plan::{Plan, Reason};
 pub use slice::{KeyRange, TableMeta, TableSlice};
 pub use state::{Run, RunId, Version};

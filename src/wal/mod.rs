@@ -23,6 +23,6 @@ pub mod read;
 pub mod writer;
 
 pub use chain::{Dropped, Replay, Start, check_manifest, judge};
-pub use frame::{FrameKind, LogHeader};
+pub use frame::{FrameKind, LogHeader, frame_bytes};
 pub use read::{Frame, LogScan, Tail, scan};
 pub use writer::{LogStart, LogWriter, PreparedLog};

@@ -1,0 +1,72 @@
+//! The commit queue under loom: every interleaving of a few writers, within the stated bound.
+//!
+//! Compiled from the production source (`src/engine/queue.rs`), against loom's locks.
+
+use kiban_loom::base::key::SeqNo;
+use kiban_loom::rig::{CommitQueue, Group};
+use loom::sync::{Arc, Mutex};
+
+/// Gives each group its place, as the log does.
+fn append(log: &Mutex<Vec<u8>>, group: &mut Group) -> SeqNo {
+    let mut log = log.lock().expect("no model thread panics");
+    let first = log.len() as u64 + 1;
+    log.extend_from_slice(&group.records);
+    SeqNo(first)
+}
+
+/// Two writers of one record each. W1: a writer's sequence is its record's place in the log.
+/// Allowed logs: [a, b] and [b, a], in one group of two or in two groups of one.
+/// Forbidden: a lost record, one place given twice, a writer that sleeps for ever (B1).
+/// Bounded at three preemptions.
+#[test]
+fn loom_two_writers_each_get_their_own_place() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let queue = Arc::new(CommitQueue::new());
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let writer = |byte: u8| {
+            let (queue, log) = (queue.clone(), log.clone());
+            move || queue.commit(&[byte], 1, false, |group| Ok(append(&log, group)))
+        };
+        let other = loom::thread::spawn(writer(b'b'));
+        let a = writer(b'a')().expect("the leader cannot fail here");
+        let b = other.join().expect("no panic").expect("the leader cannot fail here");
+        let log = log.lock().expect("no model thread panics");
+        assert_eq!(log.len(), 2, "no record is lost or written twice");
+        assert_eq!(log[a.0 as usize - 1], b'a', "W1");
+        assert_eq!(log[b.0 as usize - 1], b'b', "W1");
+    });
+}
+
+/// Three writers, one asks for a sync: the group that holds it is synced, whoever leads it.
+/// Allowed: any grouping. Forbidden: `b` acknowledged from a group that did not sync (V1).
+/// Bounded at two preemptions.
+#[test]
+fn loom_the_strictest_sync_of_a_group_wins() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.check(|| {
+        let queue = Arc::new(CommitQueue::new());
+        let synced = Arc::new(Mutex::new(Vec::new()));
+        let writer = |byte: u8, sync: bool| {
+            let (queue, synced) = (queue.clone(), synced.clone());
+            move || {
+                queue.commit(&[byte], 1, sync, |group| {
+                    if group.sync {
+                        let mut synced = synced.lock().expect("no model thread panics");
+                        synced.extend_from_slice(&group.records);
+                    }
+                    Ok(SeqNo(1))
+                })
+            }
+        };
+        let others =
+            [loom::thread::spawn(writer(b'b', true)), loom::thread::spawn(writer(b'c', false))];
+        writer(b'a', false)().expect("the leader cannot fail here");
+        for other in others {
+            other.join().expect("no panic").expect("the leader cannot fail here");
+        }
+        assert!(synced.lock().expect("no model thread panics").contains(&b'b'), "V1");
+    });
+}

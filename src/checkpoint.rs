@@ -1,0 +1,148 @@
+//! A second database from a part of this one: checkpoint, backup and restore.
+//!
+//! Invariants
+//! - What the copy shows is one cut of the commit order: everything published when the call began.
+//! - `CURRENT` is made last: a copy that was cut short has none, and does not open.
+//! - Tables keep their ids and are shared or copied byte for byte; the copy has an id of its own, so
+//!   that none of its logs and manifests is taken for the original's.
+//!
+//! Order of durable steps: make directory, link or copy tables (copies are synced), copy the log's
+//! part and sync it, sync directory, manifest and `CURRENT` (`version::manifest`), sync parent.
+
+use crate::base::key::{DatabaseId, FileNumber, LogPosition, ManifestMark};
+use crate::base::name::{FileKind, file_path};
+use crate::engine::Core;
+use crate::env::fs::{OpenMode, parent_dir, read_file, read_full_at, write_all_at};
+use crate::env::probe::Stage;
+use crate::env::sync::Ordering;
+use crate::error::{Error, Result};
+use crate::version::{ManifestWriter, Version};
+use crate::wal::{self, LogStart, LogWriter};
+use std::io;
+use std::path::Path;
+
+/// How tables get into the copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tables {
+    /// By hard links.
+    Link,
+    /// Byte for byte.
+    Copy,
+}
+
+impl Core {
+    pub(crate) fn checkpoint(&self, target: &Path, tables: Tables) -> Result<()> {
+        self.health.check_readable()?;
+        if !self.health.is_read_only() {
+            self.sync()?;
+        }
+        // Held so that no table goes and no log is given up while they are copied.
+        let _maintainer = self.maintainer.lock();
+        let version = self.version();
+        self.env.stage(Stage::CheckpointDir);
+        self.env.fs.mkdir(target).map_err(|e| match e.kind() {
+            io::ErrorKind::AlreadyExists => Error::AlreadyExists { path: target.to_path_buf() },
+            _ => Error::io(target, "create directory", e),
+        })?;
+        // Crash here: an empty directory.
+        self.env.stage(Stage::CheckpointTables);
+        for number in version.tables().into_keys() {
+            self.copy_table(target, number, tables)?;
+        }
+        // Crash here: tables without a database.
+        let db = DatabaseId(self.env.random.next_id());
+        let number = self.copy_log(target, db, &version)?;
+        self.env.stage(Stage::CheckpointSyncDir);
+        let sync_dir = |dir: &Path| {
+            let synced = self.env.fs.sync_dir(dir);
+            synced.map_err(|e| Error::io(dir, "sync directory of checkpoint", e))
+        };
+        sync_dir(target)?;
+        // Crash here: tables and a log, all with certain names, and no `CURRENT`.
+        let bytes_max = self.options.manifest_bytes_max;
+        let version = Version {
+            next_file: number.next(),
+            log_floor: FileNumber::default(),
+            synced: LogPosition::default(),
+            ..(*version).clone()
+        };
+        ManifestWriter::install(&self.env, target, number, db, &version, bytes_max)?;
+        // Crash here: a whole database, if its directory has a name.
+        self.env.stage(Stage::CheckpointSyncDir);
+        sync_dir(&parent_dir(target))
+    }
+
+    fn copy_table(&self, target: &Path, number: FileNumber, tables: Tables) -> Result<()> {
+        let from = file_path(&self.dir, FileKind::Table, number);
+        let to = file_path(target, FileKind::Table, number);
+        if tables == Tables::Link {
+            return self.env.fs.link(&from, &to).map_err(|e| Error::io(&to, "link table", e));
+        }
+        let copied = (|| {
+            let source = self.env.fs.open(&from, OpenMode::Read)?;
+            let file = self.env.fs.create(&to)?;
+            let len = source.len()?;
+            let mut buf = vec![0; len.min(1 << 20) as usize];
+            let mut offset = 0;
+            while offset < len {
+                let read = read_full_at(&*source, offset, &mut buf)?;
+                if read == 0 {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+                write_all_at(&*file, offset, &buf[..read])?;
+                offset += read as u64;
+            }
+            file.sync_all()
+        })();
+        copied.map_err(|e| Error::io(&to, "copy table", e))
+    }
+
+    /// Writes what the logs hold above the flushed sequence into a log of the copy, and returns the
+    /// next file number there.
+    fn copy_log(&self, target: &Path, db: DatabaseId, version: &Version) -> Result<FileNumber> {
+        self.env.stage(Stage::CheckpointLog);
+        let number = FileNumber(self.next_file.load(Ordering::Relaxed));
+        let none = LogPosition::default();
+        let start = LogStart {
+            predecessor: none,
+            synced: none,
+            manifest: ManifestMark::default(),
+            next_seq: version.flushed_seq.next(),
+        };
+        let mut log = LogWriter::create(&*self.env.fs, target, number, db, &start, 0)?;
+        let mut next = version.flushed_seq.next();
+        for source in self.log_numbers()? {
+            let path = file_path(&self.dir, FileKind::Log, source);
+            let bytes = read_file(&*self.env.fs, &path, u64::MAX)
+                .map_err(|e| Error::io(&path, "read log", e))?;
+            let scan = wal::scan(&path, &bytes, self.db, source)?;
+            for frame in scan.frames.iter().filter(|f| f.intact && f.count > 0) {
+                if frame.first != next {
+                    continue;
+                }
+                log.append(frame.first, frame.count, &bytes[frame.payload.clone()], none)?;
+                next = frame.last().next();
+            }
+        }
+        if next <= self.published() {
+            let what = format!("every write up to sequence {}", self.published().0);
+            return Err(Error::corruption(&self.dir, 0, what));
+        }
+        log.sync()?;
+        Ok(number.next())
+    }
+
+    /// The logs that may hold something above the flushed sequence, oldest first.
+    fn log_numbers(&self) -> Result<Vec<FileNumber>> {
+        if let Some(writer) = &*self.writer.lock() {
+            return Ok(writer.logs.numbers());
+        }
+        let names = self.env.fs.list(&self.dir);
+        let names = names.map_err(|e| Error::io(&self.dir, "list directory", e))?;
+        let ours = names.iter().filter_map(|name| crate::base::name::parse_file_name(name));
+        let mut logs: Vec<_> =
+            ours.filter(|(kind, _)| *kind == FileKind::Log).map(|(_, number)| number).collect();
+        logs.sort_unstable();
+        Ok(logs)
+    }
+}

@@ -1,0 +1,105 @@
+//! Sorted entries into tables: the writing half of a flush, a compaction and a recovery.
+//!
+//! Invariants
+//! - M1: outputs are disjoint and ordered; a table is cut only between two user keys, so that all
+//!   versions of a key stand in one table of a run.
+//! - Every output is synced before it is handed on; its directory entry is not (M4 is the
+//!   installer's).
+//! - A failure removes nothing and names nothing: what was built is an orphan, and the next try
+//!   takes new numbers.
+
+use crate::base::key::{EntryRef, FileNumber, TableId};
+use crate::base::name::{FileKind, file_path};
+use crate::env::Env;
+use crate::env::probe::Stage;
+use crate::env::sync::Arc;
+use crate::error::{Error, Result};
+use crate::table::{TableBuilder, TableOptions};
+use crate::version::TableMeta;
+use std::path::Path;
+
+/// What was built.
+pub(crate) struct Output {
+    pub(crate) tables: Vec<Arc<TableMeta>>,
+}
+
+impl Output {
+    pub(crate) fn bytes(&self) -> u64 {
+        self.tables.iter().map(|table| table.bytes).sum()
+    }
+}
+
+/// Where and how to build.
+pub(crate) struct OutputPlan<'a> {
+    pub(crate) env: &'a Env,
+    pub(crate) dir: &'a Path,
+    pub(crate) options: &'a TableOptions,
+    pub(crate) table_bytes_max: u64,
+    pub(crate) build_stage: Stage,
+    pub(crate) sync_stage: Stage,
+}
+
+/// Builds tables from entries that come in order.
+pub(crate) struct OutputBuilder<'a> {
+    plan: OutputPlan<'a>,
+    allocate: &'a dyn Fn() -> FileNumber,
+    open: Option<Open>,
+    tables: Vec<Arc<TableMeta>>,
+}
+
+struct Open {
+    number: FileNumber,
+    id: TableId,
+    file: Arc<dyn crate::env::fs::File>,
+    builder: TableBuilder,
+}
+
+impl<'a> OutputBuilder<'a> {
+    pub(crate) fn new(plan: OutputPlan<'a>, allocate: &'a dyn Fn() -> FileNumber) -> Self {
+        plan.env.stage(plan.build_stage);
+        Self { plan, allocate, open: None, tables: Vec::new() }
+    }
+
+    /// Adds the next entry.
+    pub(crate) fn add(&mut self, entry: EntryRef<'_>) -> Result<()> {
+        let full = self.open.as_ref().is_some_and(|open| {
+            open.builder.file_bytes() >= self.plan.table_bytes_max
+                && open.builder.last_key() != entry.key
+        });
+        if full {
+            self.close_table()?;
+        }
+        if self.open.is_none() {
+            self.open = Some(self.open_table()?);
+        }
+        let open = self.open.as_mut().expect("it was opened just now");
+        open.builder.add(entry)
+    }
+
+    fn open_table(&self) -> Result<Open> {
+        let number = (self.allocate)();
+        let id = TableId(self.plan.env.random.next_id());
+        let path = file_path(self.plan.dir, FileKind::Table, number);
+        let fs = &self.plan.env.fs;
+        let file = fs.create(&path).map_err(|e| Error::io(&path, "create table", e))?;
+        let builder = TableBuilder::new(file.clone(), id, self.plan.options);
+        Ok(Open { number, id, file, builder })
+    }
+
+    fn close_table(&mut self) -> Result<()> {
+        let Some(Open { number, id, file, builder }) = self.open.take() else { return Ok(()) };
+        let summary = builder.finish()?;
+        self.plan.env.stage(self.plan.sync_stage);
+        file.sync_all().map_err(|e| Error::io(file.path(), "sync table", e))?;
+        // Crash here: a whole table that nobody names, perhaps without a name of its own.
+        self.plan.env.stage(self.plan.build_stage);
+        self.tables.push(Arc::new(TableMeta::new(number, id, summary)));
+        Ok(())
+    }
+
+    /// Ends the last table.
+    pub(crate) fn finish(mut self) -> Result<Output> {
+        self.close_table()?;
+        Ok(Output { tables: self.tables })
+    }
+}

@@ -1,0 +1,50 @@
+//! A frozen memtable into a run of tables.
+//!
+//! Invariants
+//! - Flushes are built and become durable oldest first, so that the tables hold a prefix of the
+//!   commit order.
+//! - No unpublished entry is in a frozen memtable, so none gets into a table.
+//! - G1: retention samples the live snapshots when the build begins; a snapshot made later reads at or
+//!   above what was published then, and that stays.
+
+use super::retain::Retain;
+use crate::cursor::Cursor;
+use crate::engine::output::{OutputBuilder, OutputPlan};
+use crate::engine::{Core, Job};
+use crate::env::probe::Stage;
+use crate::error::Result;
+
+impl Core {
+    pub(crate) fn output_plan(&self, build_stage: Stage, sync_stage: Stage) -> OutputPlan<'_> {
+        OutputPlan {
+            env: &self.env,
+            dir: &self.dir,
+            options: &self.table_options,
+            table_bytes_max: self.options.table_bytes_max,
+            build_stage,
+            sync_stage,
+        }
+    }
+
+    pub(super) fn build_flush(&self) -> Result<Job> {
+        let view = self.view.load();
+        let oldest = view.frozen.last().expect("a flush is planned only for a frozen memtable");
+        // Nothing older can hold what a tombstone hides only where there is no table at all.
+        let bottom = view.version.runs.is_empty();
+        let sequences = self.snapshots.sample(&self.published);
+        let mut retain = Retain::new(&sequences, bottom);
+        let plan = self.output_plan(Stage::FlushBuild, Stage::FlushSyncTable);
+        let allocate = || self.allocate_file();
+        let mut output = OutputBuilder::new(plan, &allocate);
+        let mut cursor = oldest.memtable.cursor();
+        cursor.seek_first()?;
+        while let Some(entry) = cursor.entry() {
+            assert!(entry.seq <= oldest.last, "no table holds an unpublished entry");
+            if retain.keep(entry) {
+                output.add(entry)?;
+            }
+            cursor.next()?;
+        }
+        Ok(Job::FlushBuilt(output.finish()?, oldest.last))
+    }
+}
