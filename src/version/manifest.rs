@@ -4,7 +4,8 @@
 //! whole version as one edit, every later frame is one edit.
 //!
 //! ```text
-//!  0  u32  crc         of the context (database, manifest number, index), bytes 4..24, the payload
+//!  0  u32  crc         of the context (database, manifest number, index), bytes 4..20 (not the
+//!                      other checksum: see the log's frames), and the payload
 //!  4  u32  payload_len
 //!  8  u64  index       of the frame, from 0
 //! 16  u32  magic       0x4B6D_6601
@@ -107,10 +108,10 @@ fn find(bytes: &[u8], at: usize, number: FileNumber, db: DatabaseId) -> Option<F
         return None;
     }
     let len = HEADER_BYTES.checked_add(usize::try_from(len).ok()?)?;
-    let covered = bytes.get(4..len).filter(|covered| checksum(context, &[covered]) == crc);
+    let payload = bytes.get(HEADER_BYTES..len);
     Some(Found {
         index,
-        payload: covered.map(|covered| &covered[HEADER_BYTES - 4..]),
+        payload: payload.filter(|payload| checksum(context, &[&header[4..20], payload]) == crc),
         end: at.saturating_add(len.next_multiple_of(ALIGN)),
     })
 }
@@ -360,7 +361,7 @@ fn encode_frame(buf: &mut Vec<u8>, number: FileNumber, db: DatabaseId, index: u6
     let header_crc = checksum(context, &[&buf[start + 4..]]);
     put_u32(buf, header_crc);
     buf.extend_from_slice(payload);
-    let crc = checksum(context, &[&buf[start + 4..]]);
+    let crc = checksum(context, &[&buf[start + 4..start + 20], payload]);
     buf[start..start + 4].copy_from_slice(&crc.to_le_bytes());
     buf.resize(start + (buf.len() - start).next_multiple_of(ALIGN), 0);
 }

@@ -1,7 +1,8 @@
 //! One log frame, byte by byte. `docs/FORMAT.md` has the same table.
 //!
 //! ```text
-//!  0  u32  crc         of the context (database, log number, offset), bytes 4..48, the payload
+//!  0  u32  crc         of the context (database, log number, offset), bytes 4..40, bytes 44..48
+//!                      and the payload
 //!  4  u32  payload_len
 //!  8  u64  first       sequence of the group's first record; for a mark, of the next record
 //! 16  u32  count       sequences in the group; 0 for every other kind
@@ -19,6 +20,9 @@
 //! - A frame starts at a multiple of 8, so that a reader finds the next one beyond a hole.
 //! - `header_crc` lets a header be believed where the payload is torn: its sequences were issued
 //!   (C2), though the group is not there.
+//! - `crc` leaves `header_crc` out. The CRC of a message that ends in its own CRC is a constant: with
+//!   it, `crc` would depend on neither context nor header, and a stale payload of another place
+//!   would pass.
 //! - A kind, flag or version that this code does not know is an error, never skipped.
 //!
 //! Rejected: a length-linked list of records without `header_crc`. After a torn payload nothing
@@ -183,7 +187,7 @@ pub fn encode(buf: &mut Vec<u8>, place: Place, head: &FrameHead, parts: &[&[u8]]
     for part in parts {
         buf.extend_from_slice(part);
     }
-    let crc = checksum(place.context(), &[&buf[start + 4..]]);
+    let crc = checksum(place.context(), &[&buf[start + 4..start + 40], &buf[start + 44..]]);
     buf[start..start + 4].copy_from_slice(&crc.to_le_bytes());
     buf.resize(start + frame_bytes(payload_len) as usize, 0);
 }
@@ -234,8 +238,9 @@ impl Parsed {
     #[must_use]
     pub fn payload<'a>(&self, bytes: &'a [u8], place: Place) -> Option<&'a [u8]> {
         let len = HEADER_BYTES.checked_add(usize::try_from(self.payload_len).ok()?)?;
-        let covered = bytes.get(4..len)?;
-        (checksum(place.context(), &[covered]) == self.crc).then(|| &bytes[HEADER_BYTES..len])
+        let frame = bytes.get(..len)?;
+        let crc = checksum(place.context(), &[&frame[4..40], &frame[44..]]);
+        (crc == self.crc).then(|| &frame[HEADER_BYTES..])
     }
 
     /// The fields, if this code knows what they mean. `intact` says that the payload's checksum,
@@ -309,6 +314,25 @@ mod tests {
         buf.truncate(HEADER_BYTES + 7);
         let parsed = parse(&buf, place(64)).expect("a header");
         assert!(parsed.payload(&buf, place(64)).is_some());
+    }
+
+    /// The same payload under another header, or the same header before another payload.
+    #[test]
+    fn a_payload_is_bound_to_its_header() {
+        let frame = |first, payload: &[u8]| {
+            let mut buf = Vec::new();
+            encode(&mut buf, place(64), &FrameHead { first: SeqNo(first), ..head() }, &[payload]);
+            buf
+        };
+        let (a, b) = (frame(5, b"payload"), frame(6, b"payload"));
+        assert_ne!(a[..4], b[..4]);
+        for (mut mixed, other) in [(a.clone(), b), (a, frame(5, b"PAYLOAD"))] {
+            mixed[44..].copy_from_slice(&other[44..]);
+            mixed[..4].copy_from_slice(&other[..4]);
+            let parsed = parse(&mixed, place(64)).expect("a header");
+            let passes = parsed.payload(&mixed, place(64)).is_some();
+            assert_eq!(passes, mixed == other);
+        }
     }
 
     #[test]
