@@ -46,7 +46,7 @@ pub fn may_contain(filter: &[u8], probes: u8, hash: u64) -> bool {
 
 #[inline]
 fn line_of(hash: u64, lines: usize) -> usize {
-    ((hash >> 32) * lines as u64 >> 32) as usize
+    (((hash >> 32) * lines as u64) >> 32) as usize
 }
 
 #[inline]

@@ -17,9 +17,9 @@ use super::format::{
 };
 use super::hash::key_hash;
 use super::index::{BlockHandle, IndexBuilder};
+use super::restarts::RestartsBuilder;
 use super::{TableOptions, TableSummary, bloom, points};
 use crate::base::checksum::{Context, checksum};
-use crate::base::coding::put_u32;
 use crate::base::key::{EntryRef, KEY_BYTES_MAX, Kind, SeqNo, TableId};
 use crate::env::fs::{File, write_all_at};
 use crate::env::sync::Arc;
@@ -39,17 +39,19 @@ pub struct TableBuilder {
     file: Arc<dyn File>,
     id: TableId,
     options: TableOptions,
-    /// What is not written yet; the block under construction is its tail.
+    /// What is not written yet; the values of the block under construction are its tail.
     out: Vec<u8>,
     /// File offset of `out[0]`.
     out_offset: u64,
     /// Where the block under construction begins in `out`.
     block_start: usize,
+    /// The key area of the block under construction, which comes behind its values.
+    keys: Vec<u8>,
     /// Entries since the last restart point.
     since_restart: u32,
     first_restart: u32,
     index: IndexBuilder,
-    restarts: Vec<u8>,
+    restarts: RestartsBuilder,
     /// Packed hashes of the distinct keys.
     hashes: Vec<u64>,
     /// Hashes of the distinct prefixes.
@@ -91,10 +93,11 @@ impl TableBuilder {
             out: Vec::new(),
             out_offset: 0,
             block_start: 0,
+            keys: Vec::new(),
             since_restart: 0,
             first_restart: 0,
             index: IndexBuilder::default(),
-            restarts: Vec::new(),
+            restarts: RestartsBuilder::default(),
             hashes: Vec::new(),
             prefixes: Vec::new(),
             last_key: Vec::new(),
@@ -128,27 +131,27 @@ impl TableBuilder {
             let bytes = self.data_bytes() + room;
             return Err(Error::TooLarge { what: "table", bytes, bytes_max: DATA_BYTES_MAX });
         }
-        let block_bytes = self.out.len() - self.block_start;
+        let block_bytes = self.out.len() - self.block_start + self.keys.len();
         let grown = block_bytes + HEADER_BYTES_MAX + entry.key.len() - common + entry.value.len();
         if block_bytes > 0 && grown > self.options.block_bytes {
             self.end_block()?;
         }
-        if self.out.len() == self.block_start {
+        if self.keys.is_empty() {
             self.begin_block(entry.key);
         }
         let mut shared = common;
-        if self.since_restart == self.options.restart_interval {
+        if self.since_restart == self.options.restart_interval || self.keys.is_empty() {
             shared = 0;
             self.since_restart = 0;
-        }
-        if self.since_restart == 0 {
-            shared = 0;
-            put_u32(&mut self.restarts, (self.out.len() - self.block_start) as u32);
-            put_u32(&mut self.restarts, self.index.blocks() as u32);
-            self.properties.restarts += 1;
+            self.restarts.add(
+                self.index.blocks(),
+                self.out.len() - self.block_start,
+                self.keys.len(),
+            );
         }
         self.since_restart += 1;
-        encode(&mut self.out, &entry, shared);
+        encode(&mut self.keys, &entry, shared);
+        self.out.extend_from_slice(entry.value);
         if new_key {
             self.note_key(entry.key, common, first);
             self.last_key.truncate(common);
@@ -162,7 +165,7 @@ impl TableBuilder {
     fn note_key(&mut self, key: &[u8], common: usize, first: bool) {
         self.properties.keys += 1;
         if self.options.point_index || self.options.filter_bits_per_key > 0 {
-            let restart = self.properties.restarts as usize - 1;
+            let restart = self.restarts.len() - 1;
             self.hashes.push(points::pack(key_hash(key), restart));
         }
         if let Some(len) = self.options.prefix_len
@@ -189,12 +192,14 @@ impl TableBuilder {
     /// Gives the block before its separator. Every block begins with a restart point.
     fn begin_block(&mut self, key: &[u8]) {
         self.index.separate(&self.last_key, self.last_seq, Some(key));
-        self.first_restart = self.properties.restarts;
-        self.since_restart = 0;
+        self.first_restart = self.restarts.len() as u32;
     }
 
-    /// Compresses and checksums the block under construction, and writes out what is due.
+    /// Puts the key area behind the values, compresses and checksums the block under construction, and writes out what is due.
     fn end_block(&mut self) -> Result<()> {
+        let values_len = self.out.len() - self.block_start;
+        self.out.extend_from_slice(&self.keys);
+        self.keys.clear();
         let raw_len = (self.out.len() - self.block_start) as u32;
         if self.options.compression != Compression::None {
             let packed = self.options.compression.compress(&self.out[self.block_start..]);
@@ -204,6 +209,7 @@ impl TableBuilder {
             }
         }
         let piece = self.piece(self.block_start, KIND_BLOCK);
+        self.restarts.place(self.first_restart as usize, piece.offset, values_len as u32, raw_len);
         self.index.block(BlockHandle { piece, raw_len, first_restart: self.first_restart });
         self.properties.blocks += 1;
         if self.file_bytes() > FILE_BYTES_MAX {
@@ -235,7 +241,7 @@ impl TableBuilder {
     }
 
     fn data_bytes(&self) -> u64 {
-        self.out_offset + self.out.len() as u64
+        self.out_offset + (self.out.len() + self.keys.len()) as u64
     }
 
     /// About how long the file would be if it ended here.
@@ -246,7 +252,8 @@ impl TableBuilder {
         } else {
             self.hashes.len() * self.options.filter_bits_per_key as usize / 8
         };
-        let sections = self.index.bytes() + self.restarts.len() + filters + 2 * self.prefixes.len();
+        let sections =
+            self.index.bytes() + self.restarts.bytes() + filters + 2 * self.prefixes.len();
         self.data_bytes() + sections as u64 + FOOTER_BYTES as u64
     }
 
@@ -275,7 +282,8 @@ impl TableBuilder {
         self.properties.index_common = common;
         self.section(Section::Index, &index);
         let restarts = std::mem::take(&mut self.restarts);
-        self.section(Section::Restarts, &restarts);
+        self.properties.restarts = restarts.len() as u32;
+        self.section(Section::Restarts, &restarts.finish());
         self.filters();
         self.properties.last_key = std::mem::take(&mut self.last_key);
 

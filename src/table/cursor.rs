@@ -11,6 +11,7 @@
 //!   ascend: damage is never written out again under a fresh checksum. It fills no cache, and reads
 //!   large tables in large steps past the map.
 
+use super::block::Place;
 use super::entry::{RawEntry, decode};
 use super::format::{KIND_BLOCK, Section};
 use super::index::BlockHandle;
@@ -60,17 +61,19 @@ struct Stream {
     scratch: Vec<u8>,
 }
 
-#[derive(Clone, Debug)]
+/// Where a cursor stands. Kept small: it is written at every step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// Before the first seek.
     Unset,
-    /// On an entry; `forward` tells which way it goes on.
-    On {
-        forward: bool,
-    },
+    /// On an entry, going forward.
+    Forward,
+    /// On an entry, going backward.
+    Backward,
     /// Past the last or before the first entry.
     Past,
-    Failed(Error),
+    /// An error stands in `error`.
+    Failed,
 }
 
 /// An entry of the interval that a backward cursor walks.
@@ -86,6 +89,7 @@ pub struct TableCursor {
     table: Arc<Table>,
     purpose: Purpose,
     state: State,
+    error: Option<Error>,
     index: Held,
     restarts: Held,
     opened: bool,
@@ -95,8 +99,8 @@ pub struct TableCursor {
     block_offset: u64,
     held: Held,
     block_held: bool,
-    /// Where the next entry begins in the block.
-    next_at: usize,
+    /// Between the entry under the cursor and the next one.
+    next_at: Place,
     key: Vec<u8>,
     seq: SeqNo,
     kind: Kind,
@@ -119,6 +123,7 @@ impl Table {
             table: self.clone(),
             purpose,
             state: State::Unset,
+            error: None,
             index: Held::Scratch,
             restarts: Held::Scratch,
             opened: false,
@@ -127,7 +132,7 @@ impl Table {
             block_offset: 0,
             held: Held::Scratch,
             block_held: false,
-            next_at: 0,
+            next_at: Place { value_at: 0, key_at: 0, end: 0 },
             key: Vec::new(),
             seq: SeqNo::ZERO,
             kind: Kind::Put,
@@ -157,9 +162,9 @@ impl Cursor for TableCursor {
         self.guarded(|c| {
             c.open()?;
             c.load_block(0)?;
+            c.next_at = c.place_of(0)?.1;
             c.follows = false;
             c.key.clear();
-            c.next_at = 0;
             c.step()
         })
     }
@@ -183,46 +188,32 @@ impl Cursor for TableCursor {
 
     #[inline]
     fn next(&mut self) -> Result<()> {
-        match &self.state {
-            State::On { forward: true } => {}
-            State::Failed(e) => return Err(e.clone()),
-            other => panic!("next on a cursor that can't go forward: {other:?}"),
+        if self.state != State::Forward {
+            return self.cannot_move("next");
         }
-        match self.step() {
-            Ok(state) => {
-                self.state = state;
-                Ok(())
-            }
-            Err(e) => self.fail(e),
-        }
+        let result = self.step();
+        self.settle(result)
     }
 
     fn prev(&mut self) -> Result<()> {
-        match &self.state {
-            State::On { forward: false } => {}
-            State::Failed(e) => return Err(e.clone()),
-            other => panic!("prev on a cursor that can't go back: {other:?}"),
+        if self.state != State::Backward {
+            return self.cannot_move("prev");
         }
-        match self.step_back() {
-            Ok(state) => {
-                self.state = state;
-                Ok(())
-            }
-            Err(e) => self.fail(e),
-        }
+        let result = self.step_back();
+        self.settle(result)
     }
 
     #[inline]
     fn entry(&self) -> Option<EntryRef<'_>> {
-        let State::On { forward } = self.state else {
-            return None;
-        };
         let block = bytes_of(&self.held, &self.table, &self.stream);
-        if forward {
-            let value = &block[self.value.clone()];
-            return Some(EntryRef { key: &self.key, seq: self.seq, kind: self.kind, value });
-        }
-        let back = self.back.last()?;
+        let back = match self.state {
+            State::Forward => {
+                let value = &block[self.value.clone()];
+                return Some(EntryRef { key: &self.key, seq: self.seq, kind: self.kind, value });
+            }
+            State::Backward => self.back.last()?,
+            _ => return None,
+        };
         Some(EntryRef {
             key: &self.back_keys[back.key.clone()],
             seq: back.seq,
@@ -235,7 +226,7 @@ impl Cursor for TableCursor {
     fn pinned_value(&self) -> Option<Slice> {
         let value = self.entry()?.value;
         let range = match self.state {
-            State::On { forward: false } => self.back.last()?.value.clone(),
+            State::Backward => self.back.last()?.value.clone(),
             _ => self.value.clone(),
         };
         Some(match &self.held {
@@ -255,14 +246,23 @@ impl TableCursor {
         &self.table
     }
 
-    /// Where the entry that a forward cursor stands on is: its block, its offset there, and how
-    /// many bytes it shares with the key before.
-    pub(super) fn place(&self) -> (usize, usize, usize) {
-        (self.block, self.entry_at, self.shared)
+    /// Where the entry that a forward cursor stands on is: its block, that one's offset in the
+    /// file, and its place there; and how many bytes it shares with the key before.
+    pub(super) fn place(&self) -> (usize, u64, Place, usize) {
+        let place = Place { value_at: self.value.start, key_at: self.entry_at, ..self.next_at };
+        (self.block, self.block_offset, place, self.shared)
     }
 
+    #[inline]
     fn guarded(&mut self, seek: impl FnOnce(&mut Self) -> Result<State>) -> Result<()> {
-        match seek(self) {
+        let result = seek(self);
+        self.settle(result)
+    }
+
+    /// Takes the state that a move came to.
+    #[inline]
+    fn settle(&mut self, result: Result<State>) -> Result<()> {
+        match result {
             Ok(state) => {
                 self.state = state;
                 Ok(())
@@ -274,8 +274,17 @@ impl TableCursor {
     #[cold]
     fn fail(&mut self, e: Error) -> Result<()> {
         self.block_held = false;
-        self.state = State::Failed(e.clone());
+        self.state = State::Failed;
+        self.error = Some(e.clone());
         Err(e)
+    }
+
+    #[cold]
+    fn cannot_move(&self, which: &str) -> Result<()> {
+        match (self.state, &self.error) {
+            (State::Failed, Some(e)) => Err(e.clone()),
+            (state, _) => panic!("{which} on a cursor that stands {state:?}"),
+        }
     }
 
     /// Gets hold of the index and the restart points, once.
@@ -309,9 +318,15 @@ impl TableCursor {
         self.table.view(bytes_of(&self.index, &self.table, &self.stream))
     }
 
-    fn restart(&self, restart: usize) -> Result<(usize, usize)> {
+    /// The block of a restart point and, if that is the block that is held, its place there.
+    fn place_of(&self, restart: usize) -> Result<(usize, Place)> {
         let restarts = bytes_of(&self.restarts, &self.table, &self.stream);
-        self.table.restart(restarts, restart)
+        let restart = self.table.restart(restarts, restart)?;
+        if restart.block != self.block || !self.block_held {
+            return Ok((restart.block, Place { value_at: 0, key_at: 0, end: 0 }));
+        }
+        let len = bytes_of(&self.held, &self.table, &self.stream).len();
+        Ok((restart.block, self.table.place(restart, self.block_offset, len)?))
     }
 
     fn load_block(&mut self, ordinal: usize) -> Result<()> {
@@ -376,19 +391,24 @@ impl TableCursor {
     #[inline]
     fn step(&mut self) -> Result<State> {
         loop {
-            let block = bytes_of(&self.held, &self.table, &self.stream);
-            if self.next_at >= block.len() {
-                let blocks = self.table.properties.blocks as usize;
-                if self.block + 1 >= blocks {
+            let Place { value_at, key_at, end } = self.next_at;
+            if key_at >= end {
+                let next = self.block + 1;
+                if next >= self.table.properties.blocks as usize {
                     return Ok(State::Past);
                 }
-                self.load_block(self.block + 1)?;
-                self.next_at = 0;
+                self.load_block(next)?;
+                let first = self.table.restarts_of(&self.index(), next)?.start;
+                self.next_at = self.place_of(first)?.1;
                 continue;
             }
-            let damaged =
-                |what| self.table.source.damaged(self.block_offset + self.next_at as u64, what);
-            let entry = decode(block, self.next_at).map_err(damaged)?;
+            let block = bytes_of(&self.held, &self.table, &self.stream);
+            let damaged = |what| self.table.source.damaged(self.block_offset + key_at as u64, what);
+            let entry = decode(block, key_at, end).map_err(damaged)?;
+            let value = value_at..value_at + entry.value_len;
+            if value.end > end {
+                return Err(damaged("a value is longer than its block"));
+            }
             if entry.shared > self.key.len() {
                 return Err(damaged("an entry shares more than the key before it has"));
             }
@@ -397,14 +417,14 @@ impl TableCursor {
             }
             self.key.truncate(entry.shared);
             self.key.extend_from_slice(entry.suffix);
-            self.seq = entry.seq;
+            self.seq = entry.seq();
             self.kind = entry.kind;
-            self.value = entry.value_start..entry.end;
-            self.entry_at = self.next_at;
             self.shared = entry.shared;
-            self.next_at = entry.end;
+            self.next_at = Place { value_at: value.end, key_at: entry.end, end };
+            self.value = value;
+            self.entry_at = key_at;
             self.follows = true;
-            return Ok(State::On { forward: true });
+            return Ok(State::Forward);
         }
     }
 
@@ -412,7 +432,7 @@ impl TableCursor {
     #[inline]
     fn ascends(&self, entry: &RawEntry<'_>) -> bool {
         let rest = &self.key[entry.shared..];
-        rest.cmp(entry.suffix).then(entry.seq.cmp(&self.seq)).is_lt()
+        rest.cmp(entry.suffix).then(entry.seq().cmp(&self.seq)).is_lt()
     }
 
     fn seek_forward(&mut self, key: &[u8], seq: SeqNo) -> Result<State> {
@@ -423,12 +443,12 @@ impl TableCursor {
         }
         self.load_block(block)?;
         let restart = self.last_below(key, seq.0)?.1;
-        (self.next_at, _) = self.restart(restart)?;
+        self.next_at = self.place_of(restart)?.1;
         self.follows = false;
         self.key.clear();
         loop {
             let state = self.step()?;
-            let below = matches!(state, State::On { .. })
+            let below = state == State::Forward
                 && self.key.as_slice().cmp(key).then(seq.cmp(&self.seq)).is_lt();
             if !below {
                 return Ok(state);
@@ -467,20 +487,21 @@ impl TableCursor {
     fn load_interval(&mut self, key: Option<&[u8]>) -> Result<()> {
         self.back.clear();
         self.back_keys.clear();
-        let (mut at, block) = self.restart(self.interval)?;
+        let (block, _) = self.place_of(self.interval)?;
         self.load_block(block)?;
-        let bytes = bytes_of(&self.held, &self.table, &self.stream);
-        let mut end = bytes.len();
+        let (_, place) = self.place_of(self.interval)?;
+        let Place { mut value_at, key_at: mut at, mut end } = place;
         if self.interval + 1 < self.table.properties.restarts as usize {
-            let (next_at, next_block) = self.restart(self.interval + 1)?;
+            let (next_block, next) = self.place_of(self.interval + 1)?;
             if next_block == block {
-                end = end.min(next_at);
+                end = end.min(next.key_at);
             }
         }
+        let bytes = bytes_of(&self.held, &self.table, &self.stream);
         let mut last = 0..0;
         while at < end {
             let damaged = |what| self.table.source.damaged(self.block_offset + at as u64, what);
-            let entry = decode(bytes, at).map_err(damaged)?;
+            let entry = decode(bytes, at, end).map_err(damaged)?;
             if entry.shared > last.len() {
                 return Err(damaged("an entry shares more than the key before it has"));
             }
@@ -491,8 +512,12 @@ impl TableCursor {
             if key.is_some_and(|key| &self.back_keys[last.clone()] >= key) {
                 break;
             }
-            let value = entry.value_start..entry.end;
-            self.back.push(Back { key: last.clone(), seq: entry.seq, kind: entry.kind, value });
+            let value = value_at..value_at + entry.value_len;
+            if value.end > bytes.len() {
+                return Err(damaged("a value is longer than its block"));
+            }
+            value_at = value.end;
+            self.back.push(Back { key: last.clone(), seq: entry.seq(), kind: entry.kind, value });
             at = entry.end;
         }
         // One too many, for the step that follows to take off.
@@ -510,6 +535,6 @@ impl TableCursor {
             self.load_interval(None)?;
             self.back.pop();
         }
-        Ok(State::On { forward: false })
+        Ok(State::Backward)
     }
 }

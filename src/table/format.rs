@@ -255,7 +255,9 @@ impl Properties {
         if blocks == 0 || len(Section::Index) < blocks * super::index::BYTES_PER_BLOCK {
             return Err("the index is too short for its blocks");
         }
-        if len(Section::Restarts) != u64::from(self.restarts) * 8 || self.restarts < self.blocks {
+        if len(Section::Restarts) != u64::from(self.restarts) * super::restarts::RECORD_BYTES as u64
+            || self.restarts < self.blocks
+        {
             return Err("the restart points do not fit their number");
         }
         let lines = [Section::Points, Section::Filter, Section::Prefixes];

@@ -29,6 +29,7 @@ pub mod index;
 pub mod options;
 pub mod points;
 pub mod reader;
+pub mod restarts;
 pub mod source;
 pub mod verify;
 

@@ -25,7 +25,7 @@ impl Default for TableOptions {
     fn default() -> Self {
         Self {
             block_bytes: 4096,
-            restart_interval: 8,
+            restart_interval: 16,
             point_index: true,
             filter_bits_per_key: 10,
             prefix_len: None,

@@ -27,7 +27,7 @@ pub fn pack(hash: u64, restart: usize) -> u64 {
 /// The bucket and the 16 bits that a hash stands for. The low 16 bits of the hash take no part.
 #[inline]
 fn place(hash: u64, buckets: usize) -> (usize, u16) {
-    (((hash >> 32) * buckets as u64 >> 32) as usize, (hash >> 16) as u16)
+    ((((hash >> 32) * buckets as u64) >> 32) as usize, (hash >> 16) as u16)
 }
 
 /// The size of a point index over `keys` keys: four fifths of the items are used.

@@ -7,12 +7,13 @@
 //!   bytes in the block.
 //! - A warm read of a mapped table copies nothing, allocates nothing and takes no lock.
 
-use super::block::{Found, find};
+use super::block::{Found, Place, find};
 use super::codec::Compression;
 use super::format::{FOOTER_BYTES, FORMAT_VERSION, Footer, FooterError, KIND_PROPERTIES};
 use super::format::{Properties, Section};
 use super::index::IndexView;
 use super::points::Probe;
+use super::restarts::{self, Restart};
 use super::source::{Backend, Bytes, Source};
 use super::{TableIdentity, bloom};
 use crate::base::key::{EntryRef, FileNumber, Kind, SeqNo, TableId};
@@ -246,12 +247,12 @@ impl Table {
         let Some(candidates) = Probe::new(points, hash) else {
             return self.find_by_index(key, seq_max);
         };
+        let restarts = self.required(Section::Restarts)?;
         for restart in candidates {
-            let (at, ordinal) = self.restart(&*self.required(Section::Restarts)?, restart)?;
-            let (block, offset) = self.block(ordinal)?;
-            match self.found(find(&block, at, key, seq_max), offset)? {
-                Found::Entry(entry) => {
-                    let (value, seq, kind) = (entry.value_start..entry.end, entry.seq, entry.kind);
+            let restart = self.restart(&restarts, restart)?;
+            let (block, place, base) = self.behind(restart)?;
+            match self.found(find(&block, place, key, seq_max), base)? {
+                Found::Entry { kind, seq, value } => {
                     return Ok(Some(Hit { block, value, seq, kind }));
                 }
                 Found::Absent { seen: true } => return Ok(None),
@@ -263,6 +264,30 @@ impl Table {
         Ok(None)
     }
 
+    /// Bytes that hold a restart point's block, the restart point's place in them, and the offset
+    /// of the first of them in the file.
+    #[inline]
+    fn behind(&self, restart: Restart) -> Result<(Bytes<'_>, Place, u64)> {
+        if self.codec == Compression::None
+            && let Some(map) = self.source.map_with_checked(restart.block)
+        {
+            let place = restart.in_file();
+            if place.end > self.properties.data_end as usize {
+                return Err(self.bad_index());
+            }
+            return Ok((Bytes::Map(map), place, 0));
+        }
+        let (block, offset) = self.block(restart.block)?;
+        let place = self.place(restart, offset, block.len())?;
+        Ok((block, place, offset))
+    }
+
+    /// The place of a restart point in its block.
+    pub(super) fn place(&self, restart: Restart, offset: u64, len: usize) -> Result<Place> {
+        let place = restart.place(offset as usize, 0).filter(|place| place.end == len);
+        place.ok_or_else(|| self.bad_index())
+    }
+
     /// Searches the index: the way without a point index, and to old versions.
     fn find_by_index(&self, key: &[u8], seq_max: SeqNo) -> Result<Option<Hit<'_>>> {
         let index = self.required(Section::Index)?;
@@ -272,29 +297,25 @@ impl Table {
             return Ok(None);
         }
         let (block, offset) = self.block(ordinal)?;
-        let at = self.restart_below(&block, offset, ordinal, key, seq_max.0)?;
-        let Found::Entry(entry) = self.found(find(&block, at, key, seq_max), offset)? else {
-            return Ok(None);
-        };
-        let (value, seq, kind) = (entry.value_start..entry.end, entry.seq, entry.kind);
-        Ok(Some(Hit { block, value, seq, kind }))
+        let restarts = self.required(Section::Restarts)?;
+        let range = self.restarts_of(&view, ordinal)?;
+        let (_, restart) = self.last_below(&block, offset, &restarts, range, key, seq_max.0)?;
+        let place = self.place(self.restart(&restarts, restart)?, offset, block.len())?;
+        match self.found(find(&block, place, key, seq_max), offset)? {
+            Found::Entry { kind, seq, value } => Ok(Some(Hit { block, value, seq, kind })),
+            Found::Absent { .. } | Found::End { .. } => Ok(None),
+        }
     }
 
     #[inline]
-    fn found<'a>(
-        &self,
-        found: Result<Found<'a>, (usize, &'static str)>,
-        block_offset: u64,
-    ) -> Result<Found<'a>> {
-        found.map_err(|(at, what)| self.source.damaged(block_offset + at as u64, what))
+    fn found(&self, found: Result<Found, (usize, &'static str)>, base: u64) -> Result<Found> {
+        found.map_err(|(at, what)| self.source.damaged(base + at as u64, what))
     }
 
-    /// Offset in its block, and block, of a restart point.
+    /// A restart point, by its ordinal in the table.
     #[inline]
-    pub(super) fn restart(&self, restarts: &[u8], restart: usize) -> Result<(usize, usize)> {
-        let pair = restarts.get(restart * 8..).and_then(|b| b.first_chunk::<8>());
-        let word = u64::from_le_bytes(*pair.ok_or_else(|| self.bad_index())?);
-        Ok((word as u32 as usize, (word >> 32) as usize))
+    pub(super) fn restart(&self, restarts: &[u8], restart: usize) -> Result<Restart> {
+        restarts::read(restarts, restart).ok_or_else(|| self.bad_index())
     }
 
     /// The ordinals of a block's restart points.
@@ -306,23 +327,6 @@ impl Table {
             return Err(self.bad_index());
         }
         Ok(start as usize..end as usize)
-    }
-
-    /// The offset of the last restart point of a block whose entry is below (`key`, `seq`), or of
-    /// the first one.
-    fn restart_below(
-        &self,
-        block: &[u8],
-        block_offset: u64,
-        ordinal: usize,
-        key: &[u8],
-        seq: u64,
-    ) -> Result<usize> {
-        let index = self.required(Section::Index)?;
-        let restarts = self.required(Section::Restarts)?;
-        let range = self.restarts_of(&self.view(&index), ordinal)?;
-        let at = self.last_below(block, block_offset, &restarts, range, key, seq)?;
-        Ok(self.restart(&restarts, at.1)?.0)
     }
 
     /// Of the restart points in `range`, all in one block: how many are below (`key`, `seq`), and
@@ -339,10 +343,11 @@ impl Table {
         let (mut low, mut high) = (range.start, range.end);
         while low < high {
             let middle = low + (high - low) / 2;
-            let (at, _) = self.restart(restarts, middle)?;
-            let entry = super::entry::decode(block, at)
+            let Place { key_at: at, end, .. } =
+                self.place(self.restart(restarts, middle)?, block_offset, block.len())?;
+            let entry = super::entry::decode(block, at, end)
                 .map_err(|what| self.source.damaged(block_offset + at as u64, what))?;
-            if entry.suffix.cmp(key).then(seq.cmp(&entry.seq.0)).is_lt() {
+            if entry.suffix.cmp(key).then(seq.cmp(&entry.seq().0)).is_lt() {
                 low = middle + 1;
             } else {
                 high = middle;

@@ -107,6 +107,12 @@ impl Source {
         }
     }
 
+    /// The map, if block `ordinal`, which is not compressed, was checked in it.
+    #[inline]
+    pub fn map_with_checked(&self, ordinal: usize) -> Option<&[u8]> {
+        self.is_checked(Section::ALL.len() + ordinal).then(|| self.map())
+    }
+
     /// The last `len` bytes of the file, unchecked.
     pub fn tail(&self, len: u64) -> Result<Bytes<'_>> {
         self.range(self.bytes.saturating_sub(len)..self.bytes)
@@ -150,6 +156,24 @@ impl Source {
     /// A section's bytes.
     #[inline]
     pub fn section(&self, section: Section, piece: Piece) -> Result<Bytes<'_>> {
+        if let Store::Map { map, .. } = &self.store
+            && self.is_checked(section.ordinal())
+            && let Some(bytes) = map.get(piece.offset as usize..piece.end() as usize)
+        {
+            return Ok(Bytes::Map(bytes));
+        }
+        self.section_first(section, piece)
+    }
+
+    /// Whether a piece of the map was checked. Relaxed: the bit carries no data, the bytes do not
+    /// change.
+    #[inline]
+    fn is_checked(&self, bit: usize) -> bool {
+        let word = self.checked.get(bit / 32);
+        word.is_some_and(|word| word.load(Ordering::Relaxed) & 1 << (bit % 32) != 0)
+    }
+
+    fn section_first(&self, section: Section, piece: Piece) -> Result<Bytes<'_>> {
         match &self.store {
             Store::Map { map, .. } => {
                 self.mapped(map, piece, section.ordinal(), section as u8, section.name())
@@ -188,11 +212,9 @@ impl Source {
         let Some(bytes) = map.get(start..start + piece.len as usize) else {
             return self.check_bounds(piece, what).map(|()| Bytes::Map(&[]));
         };
-        let word = &self.checked[bit / 32];
-        // Relaxed: the bit carries no data, the bytes do not change.
-        if word.load(Ordering::Relaxed) & 1 << (bit % 32) == 0 {
+        if !self.is_checked(bit) {
             self.check(piece, kind, bytes, what)?;
-            word.fetch_or(1 << (bit % 32), Ordering::Relaxed);
+            self.checked[bit / 32].fetch_or(1 << (bit % 32), Ordering::Relaxed);
         }
         Ok(Bytes::Map(bytes))
     }

@@ -6,6 +6,7 @@
 //! - What the index, the restart points, the point index or a filter would hide is found out:
 //!   every entry is looked for through each of them.
 
+use super::block::Place;
 use super::cursor::{Purpose, TableCursor};
 use super::format::{FOOTER_BYTES, Footer, Properties, Section};
 use super::index::IndexView;
@@ -39,6 +40,7 @@ impl Table {
             count(&mut found, &entry, new_key);
             cursor.next()?;
         }
+        sections.end_block()?;
         if found != self.properties || sections.restart != found.restarts as usize {
             return Err(self.blame("the properties do not describe the entries"));
         }
@@ -116,6 +118,10 @@ struct Sections<'a> {
     restart: usize,
     /// Where the block to come must begin.
     data_end: u64,
+    /// The block of the entry before, where its values must end and where they end so far.
+    block: Option<usize>,
+    values_end: usize,
+    value_end: usize,
 }
 
 impl<'a> Sections<'a> {
@@ -126,7 +132,7 @@ impl<'a> Sections<'a> {
                 bytes[section.ordinal()] = Some(table.source.section_afresh(section, piece)?);
             }
         }
-        Ok(Self { table, bytes, restart: 0, data_end: 0 })
+        Ok(Self { table, bytes, restart: 0, data_end: 0, block: None, values_end: 0, value_end: 0 })
     }
 
     fn get(&self, section: Section) -> Option<&[u8]> {
@@ -144,38 +150,57 @@ impl<'a> Sections<'a> {
 
     /// Looks for the entry that the cursor stands on through every section.
     fn check(&mut self, cursor: &TableCursor, entry: &EntryRef<'_>, new_key: bool) -> Result<()> {
-        let (block, at, shared) = cursor.place();
+        let (block, offset, place, shared) = cursor.place();
         if self.index().find(entry.key, entry.seq.0) != block {
             return Err(self.blame(Section::Index, "the index hides an entry"));
         }
-        if at == 0 {
-            self.check_block(block)?;
+        let first = self.block != Some(block);
+        if first {
+            self.check_block(block, place)?;
+        } else if place.value_at != self.value_end {
+            return Err(self.blame(Section::Restarts, "values do not follow one another"));
         }
+        self.value_end = place.value_at + entry.value.len();
         let restarts = self.get(Section::Restarts).unwrap_or_default();
-        let due = (self.restart as u32) < self.table.properties.restarts
-            && self.table.restart(restarts, self.restart)? == (at, block);
+        let due = (self.restart as u32) < self.table.properties.restarts && {
+            let restart = self.table.restart(restarts, self.restart)?;
+            restart.block == block && restart.place(offset as usize, 0) == Some(place)
+        };
         if due {
             self.restart += 1;
         }
-        if (at == 0 && !due) || (due && shared != 0) {
+        if (first && !due) || (due && shared != 0) {
             return Err(self.blame(Section::Restarts, "a restart point is not where it should be"));
         }
         if new_key { self.check_filters(entry.key) } else { Ok(()) }
     }
 
-    /// Blocks follow one another without gaps, and begin with their first restart point.
-    fn check_block(&mut self, block: usize) -> Result<()> {
+    /// Blocks follow one another without gaps, begin with a value and their first restart point,
+    /// and have nothing between the last value and the first key.
+    fn check_block(&mut self, block: usize, first: Place) -> Result<()> {
+        self.end_block()?;
+        self.block = Some(block);
+        self.values_end = first.key_at;
         let handle = self.index().handle(block);
         let last = block + 1 == self.table.properties.blocks as usize;
         let expected = handle.filter(|h| {
             u64::from(h.piece.offset) == self.data_end
                 && h.first_restart as usize == self.restart
+                && first.value_at == 0
                 && (!last || h.piece.end() == u64::from(self.table.properties.data_end))
         });
         let handle = expected.ok_or_else(|| {
             self.blame(Section::Index, "a block is not where the one before it ends")
         })?;
         self.data_end = handle.piece.end();
+        Ok(())
+    }
+
+    /// After the last entry of a block.
+    fn end_block(&self) -> Result<()> {
+        if self.value_end != self.values_end {
+            return Err(self.blame(Section::Restarts, "values and keys do not meet"));
+        }
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! Tables against a sorted list of entries.
 
+mod damage;
 mod mem;
 
 use super::{
