@@ -120,7 +120,10 @@ impl Axis {
                 picks.extend([Pick::Kept, Pick::Lost]);
                 picks.extend(torn);
             }
-            Self::Stale { .. } => picks.extend([Pick::Lost, Pick::Stale(0, 0)]),
+            Self::Stale { sources, .. } => {
+                let source = (seed % u64::from(*sources)) as u16;
+                picks.extend([Pick::Lost, Pick::Stale(source, 0)]);
+            }
         }
     }
 }

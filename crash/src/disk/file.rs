@@ -8,6 +8,7 @@
 //! - Durable bytes are shared by count: a snapshot or an image copies none of them.
 //!
 //! It knows no names, no faults and no paths.
+#![allow(clippy::disallowed_types)] // `OnceLock` caches a hash: nobody ever waits for it.
 
 use std::sync::{Arc, OnceLock};
 
@@ -298,21 +299,20 @@ impl FileNode {
     /// Makes durable what was changed up to `upto`: all of it, or (`all` false) the bytes and as
     /// much of the length as reading them needs.
     pub(super) fn sync(&mut self, upto: Stamp, all: bool) {
-        self.fresh.retain(|f| f.lasting || f.stamp > upto);
         let mut above: Vec<Patch> = Vec::new();
         let mut needed = 0;
         for patch in std::mem::take(&mut self.patches) {
-            if patch.page != Page::Dirty || patch.stamp > upto {
+            // A truncation is no data: only a sync of all covers it.
+            let zero = matches!(patch.data, Data::Zero(_));
+            if patch.page != Page::Dirty || patch.stamp > upto || (zero && !all) {
                 above.push(patch);
                 continue;
             }
             let (from, to) = (patch.at, patch.end());
-            if matches!(patch.data, Data::Bytes(_)) {
-                needed = needed.max(to);
-            }
+            needed = needed.max(to);
             // Zeros need no room of their own.
             let held = self.content.bytes.len() as u64;
-            let end = if matches!(patch.data, Data::Zero(_)) { to.min(held) } else { to };
+            let end = if zero { to.min(held) } else { to };
             patch.lay(Content::change(&mut self.content, end as usize), 0, from, end);
             if !above.is_empty() {
                 above = above
@@ -324,6 +324,7 @@ impl FileNode {
             self.written(from, to);
         }
         self.patches = above;
+        self.fresh.retain(|f| f.lasting || f.stamp > upto || (!all && f.to > needed));
         if all {
             self.lens.sync(upto);
         } else {
@@ -465,7 +466,7 @@ fn lay_stale(bytes: &mut Vec<u8>, from: u64, to: u64, stale: &Stale<'_>) {
     let mut at = from;
     while at < to {
         let end = ((at / SECTOR + 1) * SECTOR).min(to);
-        if stale.seed == 0 || mix(u64::from(stale.seed) ^ at / SECTOR) & 1 == 1 {
+        if stale.seed == 0 || mix(u64::from(stale.seed) ^ (at / SECTOR)) & 1 == 1 {
             if bytes.len() < end as usize {
                 bytes.resize(end as usize, 0);
             }

@@ -4,8 +4,8 @@
 //! - Damage is done to a disk on which everything is durable (an image, or one put together by
 //!   `put_file`), and changes nothing but what it names.
 
-use super::calls::Disk;
 use super::errno::Errno;
+use super::frame::Disk;
 use std::io;
 
 /// One damage to one file.

@@ -79,20 +79,22 @@
 mod calls;
 mod choice;
 mod clock;
+
 mod errno;
 mod fault;
 mod file;
+mod frame;
 mod media;
 mod record;
 mod snapshot;
 mod tree;
 
-pub use calls::{Disk, Fd, LockId, Observer, Ticket};
 pub use choice::{Axis, Choice, Pick};
 pub use clock::SimClock;
 pub use errno::Errno;
 pub use fault::{FAULTS, Fault, FaultPlan, Op, Report, Rule};
 pub use file::Pages;
+pub use frame::{Disk, Fd, LockId, Observer, Ticket};
 pub use media::Damage;
 pub use record::{Call, Injected, Moment, Point, Violation};
 pub use snapshot::{Image, Images, Snapshot};

@@ -10,9 +10,9 @@
 //!
 //! What the axes mean is told in `choice`, how a file is put together again in `file`.
 
-use super::calls::Disk;
 use super::choice::{Axis, Choice, Pick};
 use super::file::{Stale, Values, mix};
+use super::frame::Disk;
 use super::tree::{Node, ROOT, Tree};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -210,7 +210,7 @@ static NOISE: [u8; 4096] = noise();
 
 const fn noise() -> [u8; 4096] {
     let mut bytes = [0; 4096];
-    let (mut i, mut x) = (0, 0x2545_f491_4f6c_dd1d_u64);
+    let (mut i, mut x) = (0, 0x2545_f491_4f6c_dd2a_u64);
     while i < bytes.len() {
         x ^= x << 13;
         x ^= x >> 7;
@@ -267,10 +267,10 @@ impl Images<'_> {
             n if n < 2 + directed => {
                 let turn = (n - 2 + (mix(self.seed) as usize) % (2 * self.axes.len()))
                     % (2 * self.axes.len());
-                let (axis, lose) = (turn / 2, turn % 2 == 0);
+                let (axis, lose) = (turn / 2, turn.is_multiple_of(2));
                 let mut picks = if lose { all().collect() } else { none() };
                 picks[axis] = match (&self.axes[axis], lose) {
-                    (Axis::Stale { .. }, _) => Pick::Stale(0, 0),
+                    (Axis::Stale { sources, .. }, _) => Pick::Stale(turn as u16 % sources, 0),
                     (_, true) => Pick::Lost,
                     (_, false) => Pick::Kept,
                 };

@@ -16,8 +16,9 @@ use std::sync::Arc;
 pub(super) type Ino = usize;
 pub(super) const ROOT: Ino = 0;
 
-/// How many freed files are remembered for their stale blocks.
-const STALE_MAX: usize = 4;
+/// How many freed files are remembered for their stale blocks, and how long they may be.
+const STALE_MAX: usize = 8;
+const STALE_BYTES_MAX: usize = 4 << 20;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct DirNode {
@@ -297,7 +298,7 @@ impl Tree {
             }
             if let Node::File(file) = std::mem::replace(&mut self.nodes[ino], Node::Free) {
                 let content = file.visible();
-                if !content.bytes().is_empty() {
+                if (1..=STALE_BYTES_MAX).contains(&content.bytes().len()) {
                     self.stale.push(content);
                 }
             }
