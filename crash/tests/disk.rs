@@ -10,6 +10,7 @@
 //!   call and every fault.
 //!
 //! A state is written as `path=bytes` words, `.` for a zero byte, `?` for noise of stale blocks.
+#![allow(clippy::disallowed_methods)] // Golden files are real files.
 
 use kiban_crash::disk::{Disk, Errno, FAULTS, Fault, FaultPlan, Fd, LockId, Op, Rule, Ticket};
 use std::collections::{BTreeMap, BTreeSet};
