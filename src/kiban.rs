@@ -10,7 +10,7 @@ use crate::base::slice::Slice;
 use crate::batch::WriteBatch;
 use crate::engine::Core;
 use crate::env::sync::Arc;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::maintain::MaintainStep;
 use crate::options::KibanOptions;
 use crate::read::iter::{Iter, ScanRange, just_above};
@@ -231,6 +231,12 @@ impl Kiban {
     /// install has poisoned the handle.
     pub fn maintain_step(&mut self) -> Result<MaintainStep> {
         self.core.maintain_step()
+    }
+
+    /// The failure that poisoned this handle, if one did: no write succeeds until it is reopened.
+    #[must_use]
+    pub fn poisoned(&self) -> Option<Error> {
+        self.core.health.first_error()
     }
 
     /// The figures now.
