@@ -54,7 +54,8 @@ impl Core {
             let writer = self.writer.lock();
             let logs = &writer.as_ref().expect("a writable handle has a writer").logs;
             edit.log_floor = Some(logs.floor(last));
-            edit.synced = Some(logs.synced());
+            // A new chain of logs knows of no sync before its first; the manifest still does.
+            edit.synced = Some(logs.synced().max(version.synced));
         }
         self.install(maintainer, &version, edit, !output.tables.is_empty(), &FLUSH)?;
         self.counters.flushes.add(1);

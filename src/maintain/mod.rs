@@ -22,7 +22,7 @@ pub mod retain;
 use crate::engine::{Core, Job, Maintainer};
 use crate::env::sync::Ordering;
 use crate::error::{Error, Result};
-use crate::version::{KeyRange, Plan, Reason};
+use crate::version::{KeyRange, Plan, Reason, Version};
 
 /// What one step of maintenance did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +61,8 @@ impl Core {
 
     fn plan(&self, maintainer: &mut Maintainer) -> MaintainStep {
         let view = self.view.load();
-        if !view.frozen.is_empty() {
+        // A flush adds a run, so at the stop threshold a merge goes first (B1).
+        if !view.frozen.is_empty() && !self.is_full(&view.version) {
             maintainer.job = Some(Job::FlushPlanned);
             return MaintainStep::Planned;
         }
@@ -142,19 +143,31 @@ impl Core {
     /// # Errors
     /// That of a step; `Stalled` where fenced tables leave nothing to merge.
     pub(crate) fn compact_below_stop(&self) -> Result<()> {
-        while self.view.with(|view| view.version.runs.len() >= self.options.runs_stop) {
-            if self.maintain_step()? == MaintainStep::Idle {
-                let cause = "as many runs as there may be, and damage keeps them from being merged";
-                return Err(Error::Stalled { cause: cause.to_string() });
-            }
+        while self.view.with(|view| self.is_full(&view.version)) {
+            self.step_or_stalled()?;
         }
         Ok(())
     }
 
     /// Does steps until no memtable waits for its flush.
+    ///
+    /// # Errors
+    /// As [`Core::compact_below_stop`].
     pub(crate) fn flush_frozen(&self) -> Result<()> {
         while self.view.with(|view| !view.frozen.is_empty()) {
-            self.maintain_step()?;
+            self.step_or_stalled()?;
+        }
+        Ok(())
+    }
+
+    fn is_full(&self, version: &Version) -> bool {
+        version.runs.len() >= self.options.runs_stop
+    }
+
+    fn step_or_stalled(&self) -> Result<()> {
+        if self.maintain_step()? == MaintainStep::Idle {
+            let cause = "as many runs as there may be, and damage keeps them from being merged";
+            return Err(Error::Stalled { cause: cause.to_string() });
         }
         Ok(())
     }
