@@ -3,7 +3,7 @@
 //! Invariants
 //! - A name here is the option's name in `KibanOptions`; the driver maps one to the other.
 //! - Every choice the generator draws is one that the engine accepts together with any other:
-//!   `runs_stop` is above `tier_runs`, the rest are independent.
+//!   `runs_stop` is above `tier_runs` and no log is above the budget; the rest are independent.
 //! - The defaults are tiny on purpose: every structure appears in a run of a hundred operations.
 
 macro_rules! fields {
@@ -48,9 +48,9 @@ fields! {
     /// Memtables that may exist at once.
     memtables_max = 2, [2, 3, 4];
     /// Bytes at which a log is rotated.
-    log_bytes = 4096, [1024, 2048, 4096, 16384, 65536];
+    log_bytes = 4096, [1024, 2048, 4096, 16384];
     /// Bytes of logs that may wait for flushes.
-    log_budget_bytes = 16384, [4096, 16384, 262144];
+    log_budget_bytes = 16384, [16384, 65536, 262144];
     /// Bytes of a data block.
     block_bytes = 64, [32, 64, 100, 256, 1024, 4096];
     /// Entries between restart points.

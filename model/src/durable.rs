@@ -99,6 +99,12 @@ impl Default for Truth {
 }
 
 impl Truth {
+    /// The oldest cut that is still kept.
+    #[must_use]
+    pub fn base(&self) -> u64 {
+        self.base
+    }
+
     /// The newest cut that readers may see.
     #[must_use]
     pub fn acknowledged(&self) -> u64 {

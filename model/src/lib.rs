@@ -7,10 +7,12 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
+pub mod driver;
 pub mod durable;
 pub mod generate;
 pub mod ops;
 pub mod oracle;
+pub mod shrink;
 pub mod spec;
 pub mod text;
 pub mod value;

@@ -85,6 +85,12 @@ impl Walk {
         Self::new(1, 1, None)
     }
 
+    /// The same turns, up to `limit` steps.
+    #[must_use]
+    pub fn limited(self, limit: u32) -> Self {
+        Self { limit: Some(limit), ..self }
+    }
+
     /// Whether step `i` goes backward.
     #[must_use]
     pub fn is_back(&self, i: u32) -> bool {
@@ -121,8 +127,8 @@ pub enum Op {
     IterOpen { slot: u8, span: Span, view: View },
     /// The slot's iterator walked.
     IterWalk { slot: u8, walk: Walk },
-    /// The slot's iterator sought, forward or backward.
-    IterSeek { slot: u8, key: Key, back: bool },
+    /// The slot's iterator sought, forward or backward, and then walked.
+    IterSeek { slot: u8, key: Key, back: bool, walk: Walk },
     /// The slot's iterator dropped.
     IterDrop { slot: u8 },
     /// A snapshot taken into a slot, in place of the one there.

@@ -37,6 +37,11 @@ impl Oracle {
         &self.commits
     }
 
+    /// Every key that has a version, also where that is a removal.
+    pub fn keys(&self) -> impl Iterator<Item = &Key> {
+        self.keys.keys()
+    }
+
     /// Applies a batch whose last record has sequence `seq`. A later record of the same key wins.
     pub fn commit(&mut self, seq: u64, records: &[Record]) {
         let count = records.len() as u64;
@@ -80,11 +85,13 @@ impl Oracle {
         entries.filter_map(move |(key, versions)| Some((key, visible(versions, seq)?)))
     }
 
-    /// Whether `value` was this key's at some time before it was replaced or removed.
+    /// Whether `value` was this key's at some time up to `seq`, but is not at `seq`.
     #[must_use]
-    pub fn was(&self, key: &[u8], value: &[u8]) -> bool {
+    pub fn was(&self, key: &[u8], value: &[u8], seq: u64) -> bool {
+        let is = |old: &Value| old.equals(value);
         let versions = self.keys.get(key).into_iter().flatten();
-        versions.into_iter().any(|(_, old)| old.as_ref().is_some_and(|old| old.equals(value)))
+        let mut until = versions.take_while(|(at, _)| *at <= seq);
+        until.any(|(_, old)| old.as_ref().is_some_and(is)) && !self.get(key, seq).is_some_and(is)
     }
 
     /// Forgets everything after `seq`, which must end a commit.

@@ -5,7 +5,7 @@
 //! option memtable_bytes 4096
 //! put k07 x*4096            sync                      iter 2 range >=a <b
 //! put_durable "" @17*100    get@3 k07                 iter 2 walk ffb/10
-//! write put a 1 ; delete b  range@1 >=a - f           iter 2 seek_back k
+//! write put a 1 ; delete b  range@1 >=a - f           iter 2 seek_back k b/1
 //! delete user:\xff+k*9      prefix user: b/3          reopen drop block_bytes=64
 //! ```
 //!
@@ -261,9 +261,9 @@ impl fmt::Display for Op {
                 write!(f, "iter {slot} {}", span_text(span, *view))
             }
             Self::IterWalk { slot, walk } => write!(f, "iter {slot} walk {walk}"),
-            Self::IterSeek { slot, key, back } => {
+            Self::IterSeek { slot, key, back, walk } => {
                 let verb = if *back { "seek_back" } else { "seek" };
-                write!(f, "iter {slot} {verb} {}", bytes_text(key))
+                write!(f, "iter {slot} {verb} {} {walk}", bytes_text(key))
             }
             Self::IterDrop { slot } => write!(f, "iter {slot} drop"),
             Self::SnapOpen { slot } => write!(f, "snapshot {slot}"),
@@ -336,7 +336,9 @@ impl<'a> Words<'a> {
         Ok(match verb {
             "walk" => Op::IterWalk { slot, walk: parse_walk(self.word("a walk")?)? },
             "seek" | "seek_back" => {
-                Op::IterSeek { slot, key: self.key()?, back: verb == "seek_back" }
+                let key = self.key()?;
+                let walk = parse_walk(self.word("a walk")?)?;
+                Op::IterSeek { slot, key, back: verb == "seek_back", walk }
             }
             "drop" => Op::IterDrop { slot },
             _ => Op::IterOpen { slot, span: self.span(verb)?, view },

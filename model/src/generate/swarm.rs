@@ -10,7 +10,7 @@ use super::keys::{KEY_BYTES_MAX, Pool};
 use super::sizes::Sizes;
 use super::source::Source;
 use crate::config::Config;
-use crate::ops::{Case, Key, Op, Record, Span, View, Walk};
+use crate::ops::{Case, Key, Op, Record, SLOTS, Span, View, Walk};
 use crate::value::Value;
 use std::ops::Bound;
 
@@ -46,6 +46,8 @@ pub struct Plan {
     /// Parts in 16 of writes that are durable.
     durable_16ths: u64,
     batch_max: usize,
+    /// Slots in use: few, so that what is opened is also sought and walked.
+    slots: usize,
 }
 
 impl Plan {
@@ -59,7 +61,8 @@ impl Plan {
         let sizes = Sizes::new(source, &config);
         let durable_16ths = *source.pick(&[2, 0, 8, 16]);
         let batch_max = *source.pick(&[4, 1, 12, 60]);
-        Self { config, weights, keys, sizes, durable_16ths, batch_max }
+        let slots = *source.pick(&[1, 2, SLOTS]);
+        Self { config, weights, keys, sizes, durable_16ths, batch_max, slots }
     }
 
     /// The kinds that are off, for a report.
@@ -95,27 +98,35 @@ impl Plan {
                 Op::Delete { key: self.keys.key(source).clone(), durable: self.durable(source) }
             }
             "write" => self.batch(source),
-            "get" => Op::Get { key: self.keys.near(source), view: view(source) },
-            "get_with" => Op::GetWith { key: self.keys.near(source), view: view(source) },
+            "get" => Op::Get { key: self.keys.near(source), view: self.view(source) },
+            "get_with" => Op::GetWith { key: self.keys.near(source), view: self.view(source) },
             "multi_get" => {
                 let count = source.below(12);
                 let keys = (0..count).map(|_| self.keys.near(source)).collect();
-                Op::MultiGet { keys, view: view(source) }
+                Op::MultiGet { keys, view: self.view(source) }
             }
-            "scan" => {
-                Op::Scan { span: self.span(source), view: view(source), walk: walk(source, 64) }
-            }
-            "iter_open" => {
-                Op::IterOpen { slot: slot(source), span: self.span(source), view: view(source) }
-            }
-            "iter_walk" => Op::IterWalk { slot: slot(source), walk: walk(source, 8) },
+            "scan" => Op::Scan {
+                span: self.span(source),
+                view: self.view(source),
+                walk: walk(source, 64),
+            },
+            "iter_open" => Op::IterOpen {
+                slot: self.slot(source),
+                span: self.span(source),
+                view: self.view(source),
+            },
+            "iter_walk" => Op::IterWalk { slot: self.slot(source), walk: walk(source, 8) },
             "iter_seek" => {
-                let (slot, back) = (slot(source), source.chance(1, 2));
-                Op::IterSeek { slot, key: self.keys.near(source), back }
+                let (slot, back) = (self.slot(source), source.chance(1, 2));
+                let key = self.keys.near(source);
+                // Half of the time left for later, with other operations in between.
+                let walk = walk(source, 4);
+                let walk = if source.chance(1, 2) { walk.limited(0) } else { walk };
+                Op::IterSeek { slot, key, back, walk }
             }
-            "iter_drop" => Op::IterDrop { slot: slot(source) },
-            "snapshot" => Op::SnapOpen { slot: slot(source) },
-            "release" => Op::SnapDrop { slot: slot(source) },
+            "iter_drop" => Op::IterDrop { slot: self.slot(source) },
+            "snapshot" => Op::SnapOpen { slot: self.slot(source) },
+            "release" => Op::SnapDrop { slot: self.slot(source) },
             "compact" => {
                 let (lo, hi) = self.range(source);
                 Op::Compact { lo, hi }
@@ -133,6 +144,14 @@ impl Plan {
             "backup" => Op::Backup,
             kind => unreachable!("{kind} is drawn nowhere"),
         }
+    }
+
+    fn slot(&self, source: &mut impl Source) -> u8 {
+        source.below(self.slots) as u8
+    }
+
+    fn view(&self, source: &mut impl Source) -> View {
+        if source.chance(1, 4) { View::Snapshot(self.slot(source)) } else { View::Live }
     }
 
     fn durable(&self, source: &mut impl Source) -> bool {
@@ -168,6 +187,9 @@ impl Plan {
     }
 
     fn span(&self, source: &mut impl Source) -> Span {
+        if source.chance(1, 3) {
+            return Span::all();
+        }
         if source.chance(1, 3) {
             return Span::Prefix(self.keys.near(source));
         }
@@ -232,14 +254,6 @@ fn swarm_weights(source: &mut impl Source) -> [u32; Op::KINDS.len()] {
     // Something must be written, or nothing else means anything; by a third of the operations.
     weights[source.below(3)] += 3000;
     weights
-}
-
-fn slot(source: &mut impl Source) -> u8 {
-    source.below(crate::ops::SLOTS) as u8
-}
-
-fn view(source: &mut impl Source) -> View {
-    if source.chance(1, 4) { View::Snapshot(slot(source)) } else { View::Live }
 }
 
 fn walk(source: &mut impl Source, limit_max: u64) -> Walk {
