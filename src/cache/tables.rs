@@ -1,14 +1,15 @@
 //! The open tables of a database, no more than an option says.
 //!
 //! Invariants
-//! - B1: at most `tables_max` tables are kept open by the cache. One that a reader still holds
+//! - B1: at most `files_max` tables with an open file are kept by the cache. One that a reader still holds
 //!   closes when the reader lets it go.
 //! - No lock is held across I/O: two readers may open the same table at once; the first one in
 //!   stays.
 //! - A table is asked for by its whole identity; one kept under the same number with another
 //!   identity is not it.
 //!
-//! A mapped table keeps no file open, so its limit is one on maps: the caller passes a larger one.
+//! A mapped table keeps no file open: what is bounded there is maps, and a tight bound on open files
+//! would only have tables mapped again and again.
 
 use crate::base::key::FileNumber;
 use crate::base::name::{FileKind, file_path};
@@ -19,6 +20,9 @@ use crate::table::{Backend, Table, TableIdentity};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::path::PathBuf;
+
+/// Mapped tables that are kept: the kernel allows 65,530 maps to a process by default.
+const MAPS_MAX: usize = 16_384;
 
 struct Held {
     table: Arc<Table>,
@@ -42,11 +46,16 @@ pub struct TableCache {
 }
 
 impl TableCache {
-    /// A cache of tables in `dir`, at least one of which it can hold.
+    /// A cache of tables in `dir`, of which at most `files_max`, but at least one, keep a file
+    /// open.
     #[must_use]
-    pub fn new(fs: Arc<dyn Fs>, dir: PathBuf, backend: Backend, tables_max: usize) -> Self {
+    pub fn new(fs: Arc<dyn Fs>, dir: PathBuf, backend: Backend, files_max: usize) -> Self {
+        let tables_max = match backend {
+            Backend::Mapped { .. } => MAPS_MAX.max(files_max),
+            Backend::Pread(_) => files_max.max(1),
+        };
         let tables = Tables { held: BTreeMap::new(), hand: FileNumber(0) };
-        Self { fs, dir, backend, tables_max: tables_max.max(1), tables: RwLock::new(tables) }
+        Self { fs, dir, backend, tables_max, tables: RwLock::new(tables) }
     }
 
     /// The table, opened now or before.
@@ -121,5 +130,56 @@ impl Tables {
             return None;
         }
         self.held.remove(&number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::key::{EntryRef, Kind, SeqNo, TableId};
+    use crate::cache::BlockCache;
+    use crate::env::os::OsFs;
+    use crate::table::{TableBuilder, TableOptions};
+    use std::path::Path;
+
+    fn write(dir: &Path, number: u64) -> TableIdentity {
+        let (number, id) = (FileNumber(number), TableId(u128::from(number)));
+        let file = OsFs.create(&file_path(dir, FileKind::Table, number)).expect("a fresh name");
+        let mut builder = TableBuilder::new(file, id, &TableOptions::default());
+        let entry = EntryRef { key: b"k", seq: SeqNo(1), kind: Kind::Put, value: b"v" };
+        builder.add(entry).expect("disk has room");
+        let summary = builder.finish().expect("disk has room");
+        TableIdentity { number, id, bytes: summary.bytes, footer_crc: summary.footer_crc }
+    }
+
+    #[test]
+    fn open_files_stay_within_the_limit_and_hot_tables_stay_open() {
+        let dir = tempfile::tempdir().expect("a writable temporary directory");
+        let blocks = Arc::new(BlockCache::new(1 << 16, 64));
+        let path = dir.path().to_path_buf();
+        let tables = TableCache::new(Arc::new(OsFs), path, Backend::Pread(blocks), 3);
+        let all: Vec<TableIdentity> = (1..=8).map(|n| write(dir.path(), n)).collect();
+        let hot = tables.get(&all[0]).expect("just written");
+        for identity in &all[1..] {
+            assert!(Arc::ptr_eq(&hot, &tables.get(&all[0]).expect("open")));
+            tables.get(identity).expect("just written");
+            assert!(tables.len() <= 3);
+        }
+        tables.evict(FileNumber(1));
+        assert!(!Arc::ptr_eq(&hot, &tables.get(&all[0]).expect("opened again")));
+    }
+
+    #[test]
+    fn a_number_with_another_identity_is_another_table() {
+        let dir = tempfile::tempdir().expect("a writable temporary directory");
+        let backend = Backend::Mapped { fs: Arc::new(OsFs), cache: None };
+        let tables = TableCache::new(Arc::new(OsFs), dir.path().to_path_buf(), backend, 3);
+        let identity = write(dir.path(), 1);
+        tables.get(&identity).expect("just written");
+        let other = TableIdentity { id: TableId(99), ..identity };
+        assert!(tables.get(&other).expect_err("another table").is_corruption());
+        let missing = TableIdentity { number: FileNumber(2), ..identity };
+        assert!(matches!(tables.get(&missing), Err(Error::Io { .. })));
+        assert_eq!(tables.len(), 1);
     }
 }

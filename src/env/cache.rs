@@ -179,3 +179,43 @@ mod form {
         cache.lock().weight
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Bytes(u64);
+
+    impl Weigh for Bytes {
+        fn weight(&self) -> u64 {
+            self.0
+        }
+    }
+
+    /// Which of many keys are still there after a fixed run of calls.
+    fn survivors() -> Vec<u64> {
+        let cache = Cache::new(1000, 10);
+        for key in 0..500u64 {
+            cache.insert(key, Arc::new(Bytes(10)));
+            cache.get(&(key / 2));
+            assert!(cache.weight() <= 1000);
+        }
+        (0..500).filter(|key| cache.get(key).is_some()).collect()
+    }
+
+    #[test]
+    fn weight_is_bounded_and_what_stays_depends_on_the_calls_alone() {
+        let first = survivors();
+        assert!((50..=100).contains(&first.len()), "{} stay", first.len());
+        assert_eq!(first, survivors());
+    }
+
+    #[test]
+    fn a_value_over_the_capacity_is_not_kept_and_takes_nothing_out() {
+        let cache = Cache::new(100, 10);
+        cache.insert(1, Arc::new(Bytes(10)));
+        cache.insert(2, Arc::new(Bytes(101)));
+        assert!(cache.get(&2).is_none());
+        assert!(cache.get(&1).is_some());
+    }
+}

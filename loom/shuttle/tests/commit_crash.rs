@@ -120,11 +120,8 @@ fn check(image: disk::Disk, known: &Known) {
         probe: None,
     };
     let db = kiban::Kiban::open("/db", kiban::KibanOptions::new().env(env)).expect("recovers");
-    let shown: BTreeSet<Vec<u8>> = db
-        .range::<&[u8]>(..)
-        .expect("open")
-        .map(|item| item.expect("read").0.to_vec())
-        .collect();
+    let shown: BTreeSet<Vec<u8>> =
+        db.range::<&[u8]>(..).expect("open").map(|item| item.expect("read").0.to_vec()).collect();
     assert!(known.durable.is_subset(&shown), "D1: an acknowledged durable write is missing");
     let mut cut = BTreeSet::new();
     let mut cuts = known.groups.iter();

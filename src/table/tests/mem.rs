@@ -10,11 +10,17 @@ use std::path::{Path, PathBuf};
 pub struct MemFile {
     path: PathBuf,
     bytes: Arc<Mutex<Vec<u8>>>,
+    /// Lengths of the reads so far.
+    pub reads: Arc<Mutex<Vec<usize>>>,
 }
 
 impl MemFile {
     pub fn new(bytes: Vec<u8>) -> Self {
-        Self { path: PathBuf::from("000007.tbl"), bytes: Arc::new(Mutex::new(bytes)) }
+        Self {
+            path: PathBuf::from("000007.tbl"),
+            bytes: Arc::new(Mutex::new(bytes)),
+            reads: Arc::new(Mutex::new(Vec::new())),
+        }
     }
 
     pub fn bytes(&self) -> Vec<u8> {
@@ -46,6 +52,7 @@ impl File for MemFile {
         let all = self.bytes.lock();
         let rest = all.get(offset as usize..).unwrap_or_default();
         let len = rest.len().min(buf.len());
+        self.reads.lock().push(len);
         buf[..len].copy_from_slice(&rest[..len]);
         Ok(len)
     }

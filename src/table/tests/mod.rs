@@ -1,6 +1,7 @@
 //! Tables against a sorted list of entries.
 
 mod damage;
+mod golden;
 mod mem;
 
 use super::{
@@ -173,6 +174,88 @@ fn arb_options() -> impl Strategy<Value = TableOptions> {
                 }
             },
         )
+}
+
+/// Lengths at which a varint or the header's fast path changes, and a block of one large value.
+#[test]
+fn long_keys_and_values_come_back() {
+    let mut entries = Vec::new();
+    for (i, len) in [0, 1, 127, 128, 16_383, 16_384, 65_535].into_iter().enumerate() {
+        let mut key = vec![b'k'; len];
+        entries.push(put(&key, 1 << (8 * i), &vec![7; 3 << (3 * i)]));
+        if len < 65_535 {
+            key.push(0);
+            entries.push(put(&key, 5, b""));
+        }
+    }
+    entries.sort_by(|a, b| (&a.key, b.seq).cmp(&(&b.key, a.seq)));
+    let keys: BTreeSet<Vec<u8>> = entries.iter().map(|e| e.key.clone()).collect();
+    for point_index in [true, false] {
+        let options = TableOptions { block_bytes: 4096, point_index, ..TableOptions::default() };
+        let (file, summary) = build(&entries, &options);
+        for backend in backends(&file) {
+            let table = open(&file, &summary, backend).expect("undamaged");
+            check_gets(&table, &entries, &keys);
+            for purpose in [Purpose::Read, Purpose::Maintain] {
+                check_cursor(Checked::new(table.cursor(purpose)), &entries, &keys)
+                    .expect("undamaged");
+            }
+            assert_eq!(table.verify().expect("undamaged"), summary);
+        }
+    }
+}
+
+/// More restart points than a point index can tell apart: a filter takes its place.
+#[test]
+fn a_table_of_many_restart_points_has_a_filter() {
+    let options = TableOptions { restart_interval: 1, ..TableOptions::default() };
+    let entries: Vec<Owned> =
+        (0..66_000u32).map(|k| put(&k.to_be_bytes(), u64::from(k) + 1, b"")).collect();
+    let (file, summary) = build(&entries, &options);
+    let backend = Backend::Mapped { fs: file.fs(), cache: None };
+    let table = open(&file, &summary, backend).expect("undamaged");
+    for k in (0..70_000u32).step_by(97) {
+        let found =
+            table.get_with(&k.to_be_bytes(), key_hash(&k.to_be_bytes()), SeqNo::MAX, |_| ());
+        assert_eq!(found.expect("undamaged").is_some(), k < 66_000);
+    }
+    assert_eq!(table.verify().expect("undamaged"), summary);
+}
+
+/// A key with more versions than a block holds, read at every sequence.
+#[test]
+fn versions_of_one_key_span_blocks() {
+    let options = TableOptions { block_bytes: 100, restart_interval: 2, ..TableOptions::default() };
+    let mut entries: Vec<Owned> = (1..200).rev().map(|seq| put(b"key", seq * 2, b"v")).collect();
+    entries.insert(0, put(b"ke", 7, b"before"));
+    entries.push(put(b"keys", 9, b"after"));
+    let keys = [b"ke".to_vec(), b"key".to_vec(), b"keys".to_vec(), b"kez".to_vec()].into();
+    let (file, summary) = build(&entries, &options);
+    for backend in backends(&file) {
+        let table = open(&file, &summary, backend).expect("undamaged");
+        check_gets(&table, &entries, &keys);
+        check_cursor(Checked::new(table.cursor(Purpose::Read)), &entries, &keys)
+            .expect("undamaged");
+    }
+}
+
+/// A maintenance cursor past the map reads the file in few large steps and fills no cache.
+#[test]
+fn maintenance_reads_large_tables_past_map_and_cache() {
+    let entries: Vec<Owned> = (0..3000u32).map(|k| put(&k.to_be_bytes(), 1, &[1; 200])).collect();
+    let (file, summary) = build(&entries, &TableOptions::default());
+    let cache = Arc::new(BlockCache::new(1 << 30, 4096));
+    for backend in [Backend::Mapped { fs: file.fs(), cache: None }, Backend::Pread(cache.clone())] {
+        let table = open(&file, &summary, backend).expect("undamaged");
+        file.reads.lock().clear();
+        let mut cursor = Checked::new(table.cursor(Purpose::Maintain));
+        cursor.seek_first().expect("undamaged");
+        follow(&mut cursor, true, entries.iter()).expect("undamaged");
+        let reads = file.reads.lock().clone();
+        assert!((5..12).contains(&reads.len()), "{reads:?}");
+        assert_eq!(table.verify().expect("undamaged"), summary);
+        assert_eq!(cache.bytes(), 0);
+    }
 }
 
 proptest! {
