@@ -3,8 +3,8 @@
 //! Invariants
 //! - What the copy shows is one cut of the commit order: everything published when the call began.
 //! - `CURRENT` is made last: a copy that was cut short has none, and does not open.
-//! - Tables keep their ids and are shared or copied byte for byte; the copy has an id of its own, so
-//!   that none of its logs and manifests is taken for the original's.
+//! - Tables keep their ids and are shared or copied byte for byte; the copy has an id of its own,
+//!   so that none of its logs and manifests is taken for the original's.
 //!
 //! Order of durable steps: make directory, link or copy tables (copies are synced), copy the log's
 //! part and sync it, sync directory, manifest and `CURRENT` (`version::manifest`), sync parent.

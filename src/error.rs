@@ -197,7 +197,8 @@ impl fmt::Display for Error {
             }
             Self::UnsupportedFormat { file, found, supported } => write!(
                 f,
-                "{} has format version {found}; this version of kiban reads up to {supported}: use a newer one",
+                "{} has format version {found}; this version of kiban reads up to {supported}: \
+                 use a newer one",
                 file.display()
             ),
             Self::InvalidOption { option, what } => write!(f, "option {option}: {what}"),

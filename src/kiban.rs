@@ -2,8 +2,8 @@
 //!
 //! Invariants
 //! - Maintenance runs on the caller, before a write that finds it due, or step by step.
-//! - Nothing is written here that the shared handle would have to write again: each verb is one call
-//!   into the core.
+//! - Nothing is written here that the shared handle would have to write again: each verb is one
+//!   call into the core.
 
 use crate::base::key::SeqNo;
 use crate::base::slice::Slice;
@@ -257,8 +257,8 @@ impl Kiban {
     /// sharing table files by hard links. `path` must be on the same file system.
     ///
     /// # Errors
-    /// `AlreadyExists` where `path` exists; as [`Kiban::sync`]; `Io`. A checkpoint that failed or was
-    /// cut short does not open; remove its directory.
+    /// `AlreadyExists` where `path` exists; as [`Kiban::sync`]; `Io`. A checkpoint that failed or
+    /// was cut short does not open; remove its directory.
     pub fn checkpoint(&mut self, path: impl AsRef<Path>) -> Result<()> {
         self.core.checkpoint(path.as_ref(), crate::checkpoint::Tables::Link)
     }

@@ -43,3 +43,8 @@ pub use snapshot::Snapshot;
 pub use stats::Stats;
 pub use verify::VerifyReport;
 pub use wal::Dropped;
+
+/// The README's code, run as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

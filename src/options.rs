@@ -58,7 +58,8 @@ options! {
     /// Memtables that may exist, the active one included (default 2, at least 2). A write that
     /// needs one more waits for a flush.
     memtables_max: usize = 2;
-    /// Bytes at which a log is rotated, and its preallocated length (default 8 MiB, at least 1 KiB).
+    /// Bytes at which a log is rotated, and its preallocated length (default 8 MiB, at least 1
+    /// KiB).
     log_bytes: u64 = 8 << 20;
     /// Bytes of logs that may wait for flushes (default 64 MiB); beyond it the memtable that
     /// pins the oldest log is flushed.

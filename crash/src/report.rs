@@ -4,8 +4,9 @@
 //! - Field names are those of the `--json` object that `docs/TESTING.md` documents; fields are
 //!   added, never renamed.
 //! - A report says only what was counted: nothing in it is estimated or carried over.
-//! - [`Report::judge`] is the one place that turns counts into a verdict, and [`Verdict::exit_code`]
-//!   the one place that turns a verdict into an exit code. A run that ran no case never holds.
+//! - [`Report::judge`] is the one place that turns counts into a verdict, and
+//!   [`Verdict::exit_code`] the one place that turns a verdict into an exit code. A run that ran no
+//!   case never holds.
 //! - Everything but `elapsed_s`, `rates` and `jobs` is a function of revision, seed and case count
 //!   (F1), where the budget is a count.
 //!

@@ -6,8 +6,7 @@ use kiban_crash::runner::mutants::{catalog, dir};
 use std::path::Path;
 
 /// Those that may never go.
-const REQUIRED: &[&str] =
-    &["B01", "B07", "B10", "B27", "B38", "B43", "B66", "B75", "B112", "B123"];
+const REQUIRED: &[&str] = &["B01", "B07", "B10", "B27", "B38", "B43", "B66", "B75", "B112", "B123"];
 /// Invariants of the engine's own that a seeded bug may name in place of a promise.
 const INVARIANTS: &[&str] = &["M1", "M2", "M3", "M4", "M5", "O1", "O2", "O3", "O4", "R2", "W3"];
 
@@ -45,8 +44,8 @@ fn seeded_bugs_change_the_engine_alone_and_tell_their_story() {
         }
         let known = |name: &str| PROMISES.contains(&name) || INVARIANTS.contains(&name);
         assert!(known(&mutant.promise), "{id}: {} is no promise", mutant.promise);
-        let ends = mutant.story.split_whitespace();
-        let sentences = ends.filter(|word| word.trim_end_matches(['"', ')']).ends_with('.')).count();
+        let ends = |word: &&str| word.trim_end_matches(['"', ')']).ends_with('.');
+        let sentences = mutant.story.split_whitespace().filter(ends).count();
         assert!((3..=6).contains(&sentences), "{id}: {sentences} sentences, not three to six");
     }
 }

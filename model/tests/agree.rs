@@ -1,5 +1,5 @@
-//! Differing option sets agree with each other as well as with the oracle: the same operations under
-//! many options end in the same state, through both read backends, with and without the point
+//! Differing option sets agree with each other as well as with the oracle: the same operations
+//! under many options end in the same state, through both read backends, with and without the point
 //! index, filters and inline maintenance (S2, G1).
 
 mod support;

@@ -1,15 +1,15 @@
 //! The open tables of a database, no more than an option says.
 //!
 //! Invariants
-//! - B1: at most `files_max` tables with an open file are kept by the cache. One that a reader still holds
-//!   closes when the reader lets it go.
+//! - B1: at most `files_max` tables with an open file are kept by the cache. One that a reader
+//!   still holds closes when the reader lets it go.
 //! - No lock is held across I/O: two readers may open the same table at once; the first one in
 //!   stays.
 //! - A table is asked for by its whole identity; one kept under the same number with another
 //!   identity is not it.
 //!
-//! A mapped table keeps no file open: what is bounded there is maps, and a tight bound on open files
-//! would only have tables mapped again and again.
+//! A mapped table keeps no file open: what is bounded there is maps, and a tight bound on open
+//! files would only have tables mapped again and again.
 
 use crate::base::key::FileNumber;
 use crate::base::name::{FileKind, file_path};

@@ -116,8 +116,9 @@ impl Core {
         FileNumber(self.next_file.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// As [`Core::allocate_file`], for a log: its number must be reserved in a durable manifest, since
-    /// blocks of a log whose name a crash took would be valid in a later log of the same number.
+    /// As [`Core::allocate_file`], for a log: its number must be reserved in a durable manifest,
+    /// since blocks of a log whose name a crash took would be valid in a later log of the same
+    /// number.
     ///
     /// # Errors
     /// `Stalled` where the reservation is used up; the next step of maintenance renews it.

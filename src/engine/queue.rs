@@ -4,12 +4,12 @@
 //! - One leader at a time; groups are led in the order in which they were opened.
 //! - A writer's place in its group is its place in the commit order (W1).
 //! - Every member gets the group's result; the group's leader hands it out, a panic included.
-//! - No lost wake-up (B1): a writer sleeps only while a leader is at work, and each leader wakes all
-//!   when it is done.
+//! - No lost wake-up (B1): a writer sleeps only while a leader is at work, and each leader wakes
+//!   all when it is done.
 //! - A lone writer leads at once, without waiting.
 //!
-//! Writers copy their records into the group under the queue's lock, so the leader has one buffer to
-//! append. The queue knows nothing of logs and memtables: `lead` is a closure, so that loom can
+//! Writers copy their records into the group under the queue's lock, so the leader has one buffer
+//! to append. The queue knows nothing of logs and memtables: `lead` is a closure, so that loom can
 //! check this file alone.
 
 use crate::base::key::SeqNo;
@@ -81,9 +81,9 @@ impl CommitQueue {
         Self { state: Mutex::new(State::default()), wake: Condvar::new() }
     }
 
-    /// Writes `records` (`count` of them, at least one) in a group, which `lead` carries through the
-    /// log and into the memtable. `lead` runs on this thread or on another member's; it returns the
-    /// group's first sequence. Returns the last sequence of this writer's own records.
+    /// Writes `records` (`count` of them, at least one) in a group, which `lead` carries through
+    /// the log and into the memtable. `lead` runs on this thread or on another member's; it returns
+    /// the group's first sequence. Returns the last sequence of this writer's own records.
     ///
     /// # Errors
     /// The group's.

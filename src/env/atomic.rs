@@ -79,6 +79,6 @@ macro_rules! atomic {
 }
 
 atomic!(AtomicBool, bool, "An atomic flag.", fetch_and fetch_or);
-atomic!(AtomicU32, u32, "An atomic 32-bit number.", fetch_add fetch_sub fetch_max fetch_and fetch_or);
-atomic!(AtomicU64, u64, "An atomic 64-bit number.", fetch_add fetch_sub fetch_max fetch_and fetch_or);
+atomic!(AtomicU32, u32, "Atomic 32 bits.", fetch_add fetch_sub fetch_max fetch_and fetch_or);
+atomic!(AtomicU64, u64, "Atomic 64 bits.", fetch_add fetch_sub fetch_max fetch_and fetch_or);
 atomic!(AtomicUsize, usize, "An atomic word.", fetch_add fetch_sub fetch_max fetch_and fetch_or);

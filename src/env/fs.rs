@@ -93,8 +93,8 @@ pub trait File: Send + Sync {
     /// Reads up to `buf.len()` bytes at `offset`; 0 at or beyond the end.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize>;
 
-    /// Maps the first `len` bytes, which the file must have, as a read-only slice. The file must not be
-    /// written, truncated or extended while the map lives.
+    /// Maps the first `len` bytes, which the file must have, as a read-only slice. The file must
+    /// not be written, truncated or extended while the map lives.
     fn map(&self, len: u64) -> io::Result<Mapped>;
 
     /// Makes every byte written before this call began durable, and the length as far as reading

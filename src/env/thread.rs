@@ -2,7 +2,7 @@
 //!
 //! Invariants
 //! - Nothing here or above asks `thread::panicking()`: in a checked form it speaks of the model.
-//! - Functions and types of our own, not re-exports, so that clippy can ban the originals elsewhere.
+//! - Functions and types of our own, not re-exports: clippy can ban the originals elsewhere.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 #[cfg(feature = "loom")]

@@ -19,6 +19,7 @@ impl Core {
         let mut removed = 0u64;
         if !maintainer.dead_logs.is_empty() {
             self.env.stage(Stage::CollectLog);
+            // W5: every memtable that these logs fed is in a durable version.
             // Crash here: a log may come back; its sequences are flushed, so it is skipped.
             let dead = maintainer.dead_logs.len();
             maintainer.dead_logs.retain(|path| !self.unlink(path));
@@ -27,6 +28,7 @@ impl Core {
         }
         let mut staged = false;
         maintainer.zombies.retain(|table| {
+            // M5, G2: a version that some view holds still names it.
             if Arc::strong_count(table) > 1 {
                 return true;
             }

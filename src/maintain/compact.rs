@@ -2,7 +2,8 @@
 //!
 //! Invariants
 //! - M2: the interval has no gap, and the output stands in the place of its oldest run.
-//! - M3, G1: `retain` decides what goes; a tombstone may go only if no older run overlaps the range.
+//! - M3, G1: `retain` decides what goes; a tombstone may go only if no older run overlaps the
+//!   range.
 //! - An input that can't be read ends the compaction: an error is never the end of the data (C1).
 //! - Damage in an input fences the tables of the interval that it names, and is reported once.
 

@@ -4,8 +4,8 @@
 //! - Flushes are built and become durable oldest first, so that the tables hold a prefix of the
 //!   commit order.
 //! - No unpublished entry is in a frozen memtable, so none gets into a table.
-//! - G1: retention samples the live snapshots when the build begins; a snapshot made later reads at or
-//!   above what was published then, and that stays.
+//! - G1: retention samples the live snapshots when the build begins; a snapshot made later reads at
+//!   or above what was published then, and that stays.
 
 use super::retain::Retain;
 use crate::cursor::Cursor;

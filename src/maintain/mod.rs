@@ -5,8 +5,8 @@
 //! (`collect`). Flushing goes before compacting, compacting before collecting.
 //!
 //! Invariants
-//! - M3, G1: an entry goes only if a newer one shadows it for every live snapshot, a tombstone only if
-//!   nothing older remains below (`retain`).
+//! - M3, G1: an entry goes only if a newer one shadows it for every live snapshot, a tombstone only
+//!   if nothing older remains below (`retain`).
 //! - M4: a version never names a file that is not durable, directory entry included.
 //! - M5, G2: a file goes only when no version, current or pinned, names it.
 //! - P1: a failure while building is tried again under new numbers; a failed directory sync or

@@ -58,8 +58,10 @@ impl Retain {
             self.key.clear();
             self.key.extend_from_slice(entry.key);
         }
+        // M3, G1: every snapshot that reads this version reads a newer one of the key instead.
         let shadowed = same_key && self.stripe == Some(stripe);
         (self.stripe, self.last) = (Some(stripe), entry.seq);
+        // M3, G1: it hides nothing, for anybody.
         let needless = entry.kind == Kind::Delete && self.bottom && stripe == 0;
         !shadowed && !needless
     }

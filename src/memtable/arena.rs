@@ -6,13 +6,13 @@
 //! more: one dependent load on every step of a search.
 //!
 //! Invariants
-//! - A1: one [`Pen`] exists per arena, and only its owner gives out and writes.
-//! - A2: words and bytes below the given counts are initialised, the others are not. A word never
+//! - U1: one [`Pen`] exists per arena, and only its owner gives out and writes.
+//! - U2: words and bytes below the given counts are initialised, the others are not. A word never
 //!   moves and is only ever used as an atomic; bytes are written once, before their id is given
 //!   out, and never again.
-//! - A3: a reader has its ids from words that it read with acquire and that were stored with
-//!   release after A2 was done for what they name; so it never touches what is not initialised.
-//! - A4: both slabs live as long as the arena, so that a borrow of the arena keeps them.
+//! - U3: a reader has its ids from words that it read with acquire and that were stored with
+//!   release after U2 was done for what they name; so it never touches what is not initialised.
+//! - U4: both slabs live as long as the arena, so that a borrow of the arena keeps them.
 //!
 //! Why not safe: readers look at bytes while the writer fills others beside them, with no lock;
 //! safe Rust has no word for "written once, then published by another word". Links are
@@ -63,12 +63,12 @@ pub(super) struct Arena {
     shadow: Box<[UnsafeCell<()>]>,
 }
 
-// SAFETY: A1 to A3: what threads share is written by one of them before the others can name it.
+// SAFETY: U1 to U3: what threads share is written by one of them before the others can name it.
 unsafe impl Sync for Arena {}
 // SAFETY: the slabs belong to the arena alone, wherever it goes.
 unsafe impl Send for Arena {}
 
-/// The right to write to one arena (A1).
+/// The right to write to one arena (U1).
 pub(super) struct Pen(());
 
 impl Arena {
@@ -109,27 +109,27 @@ impl Arena {
     /// One word.
     ///
     /// # Safety
-    /// The word was given out, to this thread or by way of A3.
+    /// The word was given out, to this thread or by way of U3.
     #[inline]
     pub(super) unsafe fn word(&self, index: u32) -> &AtomicU32 {
         debug_assert!((index as usize) < self.words.capacity);
         // SAFETY: given out, so below the capacity.
         let word = unsafe { self.words.base.add(index as usize) };
-        // SAFETY: A2 and A4: initialised, and an atomic until the arena ends.
+        // SAFETY: U2 and U4: initialised, and an atomic until the arena ends.
         unsafe { word.as_ref() }
     }
 
     /// The `len` bytes from `start` on, which is where some were given out.
     ///
     /// # Safety
-    /// The bytes were given out together from `start` on, to this thread or by way of A3.
+    /// The bytes were given out together from `start` on, to this thread or by way of U3.
     #[inline]
     pub(super) unsafe fn bytes(&self, start: u32, len: usize) -> &[u8] {
         debug_assert!(start as usize + len <= self.bytes.capacity);
         self.shadow[start as usize / SHADOW_BYTES].with(|_| ());
         // SAFETY: given out, so within the capacity.
         let base = unsafe { self.bytes.base.add(start as usize) };
-        // SAFETY: A2 and A4: initialised, and never written again.
+        // SAFETY: U2 and U4: initialised, and never written again.
         unsafe { std::slice::from_raw_parts(base.as_ptr(), len) }
     }
 
@@ -145,7 +145,7 @@ impl Arena {
             // SAFETY: within the capacity, as asserted.
             let word = unsafe { self.words.base.add(start + i) };
             let value = values.get(i).copied().unwrap_or(0);
-            // SAFETY: A1 and A2: not given out yet, so nobody else is here and nothing was in it.
+            // SAFETY: U1 and U2: not given out yet, so nobody else is here and nothing was in it.
             unsafe { word.write(AtomicU32::new(value)) };
         }
         self.words_given.store(start + len, Ordering::Relaxed);
@@ -166,7 +166,7 @@ impl Arena {
         for part in parts {
             // SAFETY: within the capacity, as asserted of all parts together.
             let to = unsafe { self.bytes.base.add(end) };
-            // SAFETY: A1 and A2: not given out yet, so nobody else is here, and the caller can hold
+            // SAFETY: U1 and U2: not given out yet, so nobody else is here, and the caller can hold
             // no borrow that overlaps.
             unsafe { copy_nonoverlapping(part.as_ptr(), to.as_ptr(), part.len()) };
             end += part.len();
@@ -179,7 +179,7 @@ impl Arena {
 impl Drop for Arena {
     fn drop(&mut self) {
         let given = slice_from_raw_parts_mut(self.words.base.as_ptr(), self.words_given());
-        // SAFETY: A2: these and no others are initialised, and nobody borrows the arena any more.
+        // SAFETY: U2: these and no others are initialised, and nobody borrows the arena any more.
         // (Atomics of the std form need no drop; those of the checked forms do.)
         unsafe { drop_in_place(given) };
     }

@@ -8,7 +8,7 @@
 //! Invariants
 //! - K1: level 0 holds every node in entry order; a level holds a subset of the level below.
 //! - K2: a node is linked, from level 0 up, after its bytes, prefix and own links are written; each
-//!   link to it is stored with release. Links are read with acquire (the arena's A3).
+//!   link to it is stored with release. Links are read with acquire (the arena's U3).
 //! - K3: nodes are never unlinked or changed: a node once seen stays what it is.
 //! - K4: heights come from a generator with a fixed seed: the same inserts make the same list.
 //!

@@ -16,6 +16,7 @@ use crate::version::Version;
 impl Core {
     /// The view and the sequence of a read that begins now.
     pub(crate) fn read_point(&self) -> (Arc<View>, SeqNo) {
+        // R1: in this order; a sequence published in between is in the view or above its own.
         let view = self.view.load();
         (view, self.published())
     }
@@ -76,6 +77,7 @@ impl Core {
         at: SeqNo,
         found: impl FnOnce(EntryRef<'_>) -> R,
     ) -> Result<Option<R>> {
+        // R2, R3: the first source that answers decides, with a removal too.
         if let Some(entry) = memtable_entry(view, key, at) {
             return Ok(Some(found(entry)));
         }

@@ -69,6 +69,7 @@ pub(super) fn read(env: &Env, dir: &Path, options: &KibanOptions) -> Result<Grou
         return fresh(env, dir, options, names, above_names);
     };
     let found = read_manifest(env, dir, current.manifest, current.db)?;
+    // C2, O4: above every number that the manifest or a name knows.
     let next_file = found.version.next_file.max(above_names);
     let (version, mark) = (found.version, found.mark);
     Ok(Ground { db: current.db, version, next_file, mark, names, created: false })

@@ -1,7 +1,8 @@
 //! Removes the files that a recovery found and that nobody names now.
 //!
 //! Invariants
-//! - Only after the new manifest is current and durable, and never when anything was reported corrupt.
+//! - Only after the new manifest is current and durable, and never when anything was reported
+//!   corrupt.
 //! - Only names that are exactly ours (`base::name`).
 //! - A failed unlink is left for the next open.
 

@@ -3,7 +3,8 @@
 //! Invariants
 //! - Entries come in entry order; one out of order is refused as corruption of what it came from.
 //! - The file is written at increasing offsets, each byte once, and is complete when
-//!   [`TableBuilder::finish`] returns. Nothing here syncs: a table is durable when its path says so.
+//!   [`TableBuilder::finish`] returns. Nothing here syncs: a table is durable when its path says
+//!   so.
 //! - A block is over `block_bytes` only if it holds a single entry.
 //! - A table stays below 4 GiB: an entry that would take it over is refused with a typed error.
 //!
@@ -195,7 +196,8 @@ impl TableBuilder {
         self.first_restart = self.restarts.len() as u32;
     }
 
-    /// Puts the key area behind the values, compresses and checksums the block under construction, and writes out what is due.
+    /// Puts the key area behind the values, compresses and checksums the block under construction,
+    /// and writes out what is due.
     fn end_block(&mut self) -> Result<()> {
         let values_len = self.out.len() - self.block_start;
         self.out.extend_from_slice(&self.keys);

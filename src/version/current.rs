@@ -4,8 +4,8 @@
 //!
 //! ```text
 //! kiban 0 000012.manifest 0123456789abcdef0123456789abcdef 89abcdef
-//!       |                 database id (hex)                checksum of all before it, and its space
-//!       version of this line
+//!       |                 database id (hex)                checksum of all before it, and its
+//!       space version of this line
 //! ```
 //!
 //! Invariants

@@ -16,9 +16,9 @@
 //!
 //! Invariants
 //! - The groups replayed have the sequences `flushed + 1 ..= last_seq`, each once (D3).
-//! - Logs from before an earlier recovery hold nothing above `flushed`: recovery puts `flushed` past
-//!   every sequence it saw, and nothing invalid ever becomes valid (D4). A log that comes back after
-//!   its unlink is covered by the same rule.
+//! - Logs from before an earlier recovery hold nothing above `flushed`: recovery puts `flushed`
+//!   past every sequence it saw, and nothing invalid ever becomes valid (D4). A log that comes back
+//!   after its unlink is covered by the same rule.
 //! - `seq_floor` is above no sequence that was never issued and below none of which a trace was
 //!   found (C2).
 //!

@@ -20,9 +20,9 @@
 //! - A frame starts at a multiple of 8, so that a reader finds the next one beyond a hole.
 //! - `header_crc` lets a header be believed where the payload is torn: its sequences were issued
 //!   (C2), though the group is not there.
-//! - `crc` leaves `header_crc` out. The CRC of a message that ends in its own CRC is a constant: with
-//!   it, `crc` would depend on neither context nor header, and a stale payload of another place
-//!   would pass.
+//! - `crc` leaves `header_crc` out. The CRC of a message that ends in its own CRC is a constant:
+//!   with it, `crc` would depend on neither context nor header, and a stale payload of another
+//!   place would pass.
 //! - A kind, flag or version that this code does not know is an error, never skipped.
 //!
 //! Rejected: a length-linked list of records without `header_crc`. After a torn payload nothing

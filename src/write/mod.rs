@@ -4,8 +4,8 @@
 //! 2. The batch joins a group in the commit queue (`engine::queue`); one member leads it.
 //! 3. The leader makes room (`room`): a frozen memtable, a next log. An error here fails the group
 //!    alone, unless it leaves a name or a sync in doubt.
-//! 4. The leader appends the group to the log, syncs if a member asked, applies it to the memtable and
-//!    publishes its last sequence (`commit`).
+//! 4. The leader appends the group to the log, syncs if a member asked, applies it to the memtable
+//!    and publishes its last sequence (`commit`).
 //!
 //! Invariants
 //! - W1: log order = sequence order. W2, A1, V1: visibility follows that order, whole groups at a

@@ -55,13 +55,9 @@ impl Core {
         self.env.stage(Stage::Freeze);
         let last = self.published();
         assert_eq!(last, writer.logs.last(), "only between a publication and the next apply");
-        let (entries, bytes) = (group.count as usize, group.records.len());
+        let bytes = Memtable::room_for(group.count as usize, group.records.len());
         self.maintenance_due.store(true, Ordering::Relaxed);
-        let (next, active) = if Memtable::room_for(entries, bytes) > self.options.memtable_bytes {
-            Memtable::with_room_for(entries, bytes)
-        } else {
-            Memtable::with_room(self.options.memtable_bytes)
-        };
+        let (next, active) = Memtable::with_room(bytes.max(self.options.memtable_bytes));
         self.update_view(|view| {
             if view.active.is_empty() {
                 view.replace_active(active)
@@ -93,7 +89,8 @@ impl Core {
         writer.as_ref().is_some_and(|w| w.logs.bytes() > self.options.log_budget_bytes)
     }
 
-    /// Whether a write of this size would need a memtable more than there may be, or finds the logs over budget.
+    /// Whether a write of this size would need a memtable more than there may be, or finds the logs
+    /// over budget.
     pub(crate) fn needs_flush_first(&self, count: u32, bytes: usize) -> bool {
         let writer = self.writer.lock();
         let Some(writer) = writer.as_ref() else { return false };

@@ -198,7 +198,7 @@ impl Disk {
     /// All that the disk and the page cache hold now. Costs a count per file and directory.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot::new(self.tree.clone(), self.calls)
+        Snapshot::new(self.tree.clone(), self.evicting)
     }
 
     /// A hash of every name, length and byte that can be read now.
@@ -218,10 +218,8 @@ impl Disk {
         self.tree.restart();
     }
 
-    /// Counts on from another life's calls, so that pages are evicted when they were to be.
-    pub(super) fn go_on(&mut self, calls: u64) {
-        self.calls = calls;
-        self.evicting = true;
+    pub(super) fn set_evicting(&mut self, evicting: bool) {
+        self.evicting = evicting;
     }
 
     // The frame of every call.
@@ -241,7 +239,7 @@ impl Disk {
         let index = self.calls;
         self.clock.tick();
         if self.evicting {
-            self.evicting = self.tree.evict(index);
+            self.tree.evict(index);
         }
         let fault = self.plan.decide(op, self.stage, path);
         if let Some(fault) = fault

@@ -55,9 +55,9 @@
 //!   byte, and no later sync changes that; only writing the bytes again and syncing them does. The
 //!   error is told to the handle that called, or to every handle once; a retry succeeds and proves
 //!   nothing.
-//! - **A failed sync of a directory** may lie ever after: a retry succeeds, and the changes that the
-//!   failed one should have covered stay in doubt until their names are changed again and synced.
-//!   For a directory's own name the lie ends with the process.
+//! - **A failed sync of a directory** may lie ever after: a retry succeeds, and the changes that
+//!   the failed one should have covered stay in doubt until their names are changed again and
+//!   synced. For a directory's own name the lie ends with the process.
 //! - A sync may be slow. A clock may stand still or jump ahead.
 //!
 //! ## Media

@@ -95,7 +95,8 @@ pub struct SweepArgs {
     #[arg(long, value_name = "NAME")]
     pub stage: Option<String>,
     /// Operations of the longest sequences.
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=6))]
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    #[arg(value_parser = clap::value_parser!(u8).range(1..=6))]
     pub ops: u8,
     /// Workers.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]

@@ -1,10 +1,10 @@
-//! The production commit path under shuttle's scheduler, on the simulated disk, with the crash as one
-//! more schedulable event.
+//! The production commit path under shuttle's scheduler, on the simulated disk, with the crash as
+//! one more schedulable event.
 //!
 //! Writers with mixed durability run through the commit queue, the log and the memtable; at one
 //! scheduling point, inside a write or a sync too, an image of the disk is taken without stopping
-//! them. The image is recovered by the engine in its std form and held against what had been ordered
-//! and acknowledged at that instant: D1, D3, A1.
+//! them. The image is recovered by the engine in its std form and held against what had been
+//! ordered and acknowledged at that instant: D1, D3, A1.
 //!
 //! Shuttle treats atomics as sequentially consistent, so weak-memory bugs are loom's to find.
 

@@ -313,8 +313,9 @@ fn ok_or_not(fault: bool, action: fn(bool) -> Action, actions: &mut Vec<Action>)
 
 impl State {
     /// `open` returns after a finished recovery. The old logs are behind it for good, so the state
-    /// is written as that of a young database: sequences and log numbers start again, and bit 0 stands
-    /// for all that was decided. Without this the states of each session would be counted anew.
+    /// is written as that of a young database: sequences and log numbers start again, and bit 0
+    /// stands for all that was decided. Without this the states of each session would be counted
+    /// anew.
     fn open_final(&mut self, manifest: Manifest) {
         let frames = self.disk.logs.iter().flat_map(|log| &log.frames);
         let traces = frames.filter(|frame| frame.fate != Fate::Gone);

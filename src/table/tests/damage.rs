@@ -233,7 +233,8 @@ proptest! {
                 let _ = table.may_contain_prefix(&entry.key);
                 for purpose in [Purpose::Read, Purpose::Maintain] {
                     let mut cursor = table.cursor(purpose);
-                    let _ = cursor.seek(&entry.key, entry.seq).and_then(|()| run(&mut cursor, true));
+                    let sought = cursor.seek(&entry.key, entry.seq);
+                    let _ = sought.and_then(|()| run(&mut cursor, true));
                     let _ = cursor.seek_before(&entry.key).and_then(|()| run(&mut cursor, false));
                 }
             }

@@ -9,6 +9,7 @@ use super::*;
 use crate::base::key::DatabaseId;
 use crate::wal::frame::{self, FrameHead, LogHeader, Place};
 use crate::wal::scan;
+use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::TestRng;
 
@@ -508,7 +509,7 @@ proptest! {
     /// Any bytes: an answer or a typed error.
     #[test]
     fn any_logs_are_judged_without_panic(
-        logs in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..600), 0..600usize), 0..4),
+        logs in vec((vec(any::<u8>(), 0..600), 0..600usize), 0..4),
         flush in 0..12u64,
         floor in 0..6u64,
     ) {

@@ -3,6 +3,7 @@
 use super::*;
 use crate::base::key::ManifestMark;
 use crate::wal::frame::FrameHead;
+use proptest::collection::vec;
 use proptest::prelude::*;
 
 const DB: DatabaseId = DatabaseId(0x0123_4567_89ab_cdef_0011_2233_4455_6677);
@@ -174,7 +175,7 @@ proptest! {
 
     #[test]
     fn any_bytes_are_scanned(
-        patches in prop::collection::vec((0..700usize, prop::collection::vec(any::<u8>(), 1..60)), 0..6),
+        patches in vec((0..700usize, vec(any::<u8>(), 1..60)), 0..6),
         garbage in prop::collection::vec(any::<u8>(), 0..300),
         len in 0..900usize,
     ) {
