@@ -35,3 +35,6 @@ pub use manifest::{ManifestRead, ManifestWriter, read_manifest};
 pub use plan::{Plan, Reason};
 pub use slice::{KeyRange, TableMeta, TableSlice};
 pub use state::{Run, RunId, Version};
+
+#[cfg(test)]
+mod tests;
