@@ -195,6 +195,7 @@ impl Core {
     fn pick_options(&self) -> pick::PickOptions {
         pick::PickOptions {
             fanout: self.options.tier_runs,
+            above_percent: 50,
             runs_max: self.options.runs_stop - 1,
             unit_bytes: self.options.memtable_bytes as u64,
             table_bytes: self.options.table_bytes_max,

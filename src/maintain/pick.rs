@@ -1,13 +1,17 @@
 //! What to merge next. Pure: a function of a version and of options, the same answer every time.
 //!
 //! Lazy leveling: small runs gather in tiers above one bottom run. A run belongs to the tier of its
-//! size; when a tier has `fanout` runs they become one run of the next. The oldest tier is merged
-//! into the bottom instead, as soon as it is not too small for that (a `fanout`th of the bottom),
-//! one key range after the other: no step rewrites more than about `slice_bytes`, and space does
-//! not double. A run that overlaps nothing in the next older one just moves into it.
+//! size; when a tier has `fanout` runs they become one run of the next. When the oldest tiers have
+//! `above_percent` of the bottom's bytes, they go into the bottom, one key range after the other:
+//! no step rewrites more than about `slice_bytes`, and space does not double. So a byte is written
+//! once for each tier and about `1 + 100 / above_percent` times at the bottom, and what stands above
+//! the bottom takes little more than `above_percent` of its space. A run that overlaps nothing in
+//! the next older one just moves into it.
 //!
-//! Order of choice: (1) too many runs; (2) a move; (3) a full tier, newest first; (4) a bottom
-//! merge that has begun, then one that may begin.
+//! Order of choice: (1) too many runs; (2) a move; (3) a full tier, newest first, above what is on
+//! its way into the bottom; (4) the next range of that.
+//!
+//! Rejected: a fixed number of tiers. Under a large bottom each merge rewrites all of it for little.
 //!
 //! Invariants
 //! - A plan has at least two runs, adjacent, and the newest of them has something in the range.
@@ -29,6 +33,9 @@ use std::ops::Range;
 pub struct PickOptions {
     /// How many runs make a tier full; at least 2. Lower while writes pause: fewer runs to read.
     pub fanout: usize,
+    /// How much may stand above the bottom run, in percent of it, before it goes into it. Less is
+    /// less space and fewer runs to read, more is less to write.
+    pub above_percent: u64,
     /// How many runs are too many: there is a plan then, whatever it costs.
     pub runs_max: usize,
     /// About the size of a flush: the unit of the tiers.
@@ -69,6 +76,10 @@ impl<'a> Runs<'a> {
 
     fn slices(&self, runs: Range<usize>) -> impl Iterator<Item = &'a TableSlice> {
         self.0.runs[runs].iter().flat_map(|run| run.slices().iter())
+    }
+
+    fn bytes(&self, runs: Range<usize>) -> u64 {
+        self.0.runs[runs].iter().map(|run| run.bytes()).sum()
     }
 
     fn full_bytes(&self, runs: Range<usize>) -> u64 {
@@ -173,37 +184,43 @@ impl Picker<'_> {
     }
 
     fn tiers(&self) -> Option<Plan> {
-        let draining = self.draining();
-        let end = draining.clone().map_or(self.bottom(), |runs| runs.start);
-        let groups = self.groups(end);
-        let full = |group: &&Range<usize>| group.len() >= self.fanout();
-        for group in groups.iter().filter(full) {
-            if group.end == self.bottom() && self.is_worth_bottom(group.clone()) {
-                continue;
-            }
-            if let Some(part) = self.unfenced(group.clone()).into_iter().next() {
-                return Some(Self::whole(part, Reason::Tier));
-            }
-        }
-        let begun = draining.and_then(|runs| self.drain(runs));
-        let oldest = || groups.last().filter(full).filter(|group| group.end == self.bottom());
-        begun.or_else(|| oldest().and_then(|group| self.drain(group.clone())))
+        let ripe = self.begun().or_else(|| self.ripe());
+        let first = ripe.as_ref().map_or(self.bottom(), |runs| runs.start);
+        let drain = || ripe.clone().and_then(|runs| self.drain(runs));
+        let plan = self.full_tier(first).or_else(drain);
+        // A damaged table may be in the way of every range.
+        plan.or_else(|| self.full_tier(self.bottom()))
     }
 
-    /// Whether merging these runs into the bottom rewrites it for enough.
-    fn is_worth_bottom(&self, group: Range<usize>) -> bool {
-        let bottom = self.runs.get(self.bottom()).bytes();
-        self.runs.full_bytes(group).saturating_mul(self.fanout() as u64) >= bottom
+    /// The newest full tier among the runs `0..end`.
+    fn full_tier(&self, end: usize) -> Option<Plan> {
+        let full = self.groups(end).into_iter().filter(|group| group.len() >= self.fanout());
+        let part = full.flat_map(|group| self.unfenced(group)).next()?;
+        Some(Self::whole(part, Reason::Tier))
     }
 
-    /// The runs above the bottom that a bottom merge has begun to empty: from the newest partial
-    /// one on. A run that lost only a little, to a compaction of some range, is let be.
-    fn draining(&self) -> Option<Range<usize>> {
+    /// Whether the bottom is worth rewriting for these runs, which end at it: they have, or had
+    /// before the merge began, enough bytes for what the bottom was then.
+    fn is_worth_bottom(&self, runs: Range<usize>) -> bool {
+        let (full, left) = (self.runs.full_bytes(runs.clone()), self.runs.bytes(runs));
+        let bottom = self.runs.bytes(self.bottom()..self.runs.len()).saturating_sub(full - left);
+        u128::from(full) * 100 >= u128::from(bottom) * u128::from(self.options.above_percent)
+    }
+
+    /// The runs that a bottom merge has begun to empty: from the newest partial one on. A run that
+    /// lost only a little, to a compaction of some range, is let be.
+    fn begun(&self) -> Option<Range<usize>> {
         let start = (0..self.bottom()).find(|&at| self.runs.get(at).is_partial())?;
         let runs = start..self.bottom();
-        let bytes: u64 = self.runs.0.runs[runs.clone()].iter().map(|run| run.bytes()).sum();
-        let mostly_gone = bytes <= self.runs.full_bytes(runs.clone()) / 2;
-        (runs.len() >= self.fanout() || mostly_gone).then_some(runs)
+        let mostly_gone = self.runs.bytes(runs.clone()) <= self.runs.full_bytes(runs.clone()) / 2;
+        (mostly_gone || self.is_worth_bottom(runs.clone())).then_some(runs)
+    }
+
+    /// The oldest tiers that together are worth a bottom merge; newer ones wait for the next.
+    fn ripe(&self) -> Option<Range<usize>> {
+        let groups = self.groups(self.bottom());
+        let tails = groups.iter().rev().map(|group| group.start..self.bottom());
+        tails.into_iter().find(|runs| self.is_worth_bottom(runs.clone()))
     }
 
     /// The next key range of `runs`, which end at the bottom, to go into the bottom: the lowest one
@@ -215,7 +232,10 @@ impl Picker<'_> {
             let range = self.next_range(&runs, from)?;
             let mut inside = self.runs.slices(all.clone()).filter(|s| s.overlaps(&range));
             if inside.all(|slice| !self.is_fenced(slice)) {
-                return Some(Plan { runs: all, range, reason: Reason::Bottom });
+                let has =
+                    |&at: &usize| self.runs.get(at).slices().iter().any(|s| s.overlaps(&range));
+                let start = runs.clone().find(has)?;
+                return Some(Plan { runs: start..all.end, range, reason: Reason::Bottom });
             }
             let hi = range.hi?;
             from = self.runs.slices(all.clone()).map(TableSlice::lower).find(|&lower| lower == hi);
