@@ -173,10 +173,12 @@ fn ask(rng: &mut Rng) -> Ask {
 /// Whether the question is one that only a real directory answers in its own way.
 fn left_out(sides: &[Side; 2], ask: &Ask) -> bool {
     let real = &sides[1];
-    let is_dir = |name: &String| real.path(name).is_dir();
+    let is_dir = |name: &String| real.fs.list(&real.path(name)).is_ok();
+    let is_file =
+        |name: &String| !is_dir(name) && matches!(real.fs.exists(&real.path(name)), Ok(true));
     match ask {
         Ask::Open(name, OpenMode::Read) | Ask::Lock(name, _) => is_dir(name),
-        Ask::SyncDir(name) => real.path(name).is_file(),
+        Ask::SyncDir(name) => is_file(name),
         // `.` as a name to change: Linux has a word of its own for each case.
         Ask::Rename(a, b) | Ask::Link(a, b) => a == "." || b == ".",
         Ask::Create(a) | Ask::Mkdir(a) | Ask::Unlink(a) | Ask::Open(a, _) => a == ".",

@@ -44,6 +44,12 @@ impl View {
         Self { active: next, frozen: self.frozen.clone(), version: self.version.clone() }
     }
 
+    /// Takes `frozen`, oldest first, as the newest of what is frozen.
+    pub(crate) fn with_frozen(&self, frozen: Vec<Frozen>) -> Self {
+        let frozen = frozen.into_iter().rev().chain(self.frozen.iter().cloned()).collect();
+        Self { active: self.active.clone(), frozen, version: self.version.clone() }
+    }
+
     /// Puts `version` in place and lets go of the memtables that it holds.
     pub(crate) fn with_version(&self, version: Arc<Version>) -> Self {
         let flushed = version.flushed_seq;

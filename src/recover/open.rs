@@ -16,7 +16,7 @@ use crate::engine::logs::{Logs, NextLog};
 use crate::engine::output::{Output, OutputBuilder, OutputPlan};
 use crate::engine::queue::CommitQueue;
 use crate::engine::snapshots::Snapshots;
-use crate::engine::view::View;
+use crate::engine::view::{Frozen, View};
 use crate::engine::{Core, Maintainer, Writer};
 use crate::env::fs::LockKind;
 use crate::env::probe::Stage;
@@ -26,7 +26,7 @@ use crate::memtable::Memtable;
 use crate::options::{Compression, KibanOptions, Reads};
 use crate::stats::Counters;
 use crate::table::{Backend, TableOptions};
-use crate::version::{ManifestWriter, Version, flush_edit};
+use crate::version::{Edit, ManifestWriter, Version, flush_edit};
 use crate::wal::{LogStart, LogWriter};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -42,10 +42,10 @@ pub(crate) fn open(dir: &Path, options: KibanOptions) -> Result<(Core, RecoveryR
     let (memtable, active) = Memtable::with_room(options.memtable_bytes);
     let mark = ground.mark;
     let core = core(dir, options, &ground, active, replayed.floor, mark, false);
-    let output = build(&core, &replayed)?;
-    report.tables_built = output.tables.len() as u64;
+    let outputs = build(&core, &replayed)?;
+    report.tables_built = outputs.iter().map(|output| output.tables.len() as u64).sum();
     let (number, log) = (core.allocate_file(), core.allocate_file());
-    let version = recovered_version(&core, &ground, &output, &replayed, log);
+    let version = recovered_version(&core, &ground, &outputs, &replayed, log);
     let bytes_max = core.options.manifest_bytes_max;
     let manifest = ManifestWriter::install(&core.env, dir, number, core.db, &version, bytes_max)?;
     // Crash here: the decision is final (D4); the old logs are never replayed again, since their
@@ -78,8 +78,9 @@ pub(crate) fn open_read_only(dir: &Path, options: KibanOptions) -> Result<(Core,
     let replayed = replay(&env, dir, &ground)?;
     let report = report(&ground, &replayed);
     let mark = ground.mark;
-    let memtable = replayed.memtable.clone();
-    let core = core(dir, options, &ground, memtable, replayed.last, mark, true);
+    let (_, active) = Memtable::with_room(options.memtable_bytes);
+    let core = core(dir, options, &ground, active, replayed.last, mark, true);
+    core.update_view(|view| view.with_frozen(replayed.memtables));
     *core.lock.lock() = Some(lock);
     Ok((core, report))
 }
@@ -152,48 +153,57 @@ fn core(
     }
 }
 
-/// Builds what the logs show into synced tables with certain names.
-fn build(core: &Core, replayed: &Replayed) -> Result<Output> {
-    if replayed.memtable.is_empty() {
-        return Ok(Output { tables: Vec::new() });
-    }
-    let plan = OutputPlan {
-        env: &core.env,
-        dir: &core.dir,
-        options: &core.table_options,
-        table_bytes_max: core.options.table_bytes_max,
-        build_stage: Stage::RecoverBuild,
-        sync_stage: Stage::RecoverSyncTable,
-    };
+/// Builds what the logs show into synced tables with certain names, a run for each memtable.
+fn build(core: &Core, replayed: &Replayed) -> Result<Vec<Output>> {
     let allocate = || core.allocate_file();
-    let mut output = OutputBuilder::new(plan, &allocate);
-    let mut cursor = replayed.memtable.cursor();
-    cursor.seek_first()?;
-    while let Some(entry) = cursor.entry() {
-        output.add(entry)?;
-        cursor.next()?;
+    let mut outputs = Vec::new();
+    for Frozen { memtable, .. } in &replayed.memtables {
+        let plan = OutputPlan {
+            env: &core.env,
+            dir: &core.dir,
+            options: &core.table_options,
+            table_bytes_max: core.options.table_bytes_max,
+            build_stage: Stage::RecoverBuild,
+            sync_stage: Stage::RecoverSyncTable,
+        };
+        let mut output = OutputBuilder::new(plan, &allocate);
+        let mut cursor = memtable.cursor();
+        cursor.seek_first()?;
+        while let Some(entry) = cursor.entry() {
+            output.add(entry)?;
+            cursor.next()?;
+        }
+        outputs.push(output.finish()?);
     }
-    let output = output.finish()?;
-    core.env.stage(Stage::RecoverSyncDir);
-    let synced = core.env.fs.sync_dir(&core.dir);
-    synced.map_err(|e| Error::io(&core.dir, "sync directory of tables", e))?;
-    // Crash here: whole tables that nobody names; the old manifest and logs still stand (O3).
-    Ok(output)
+    if !outputs.is_empty() {
+        core.env.stage(Stage::RecoverSyncDir);
+        let synced = core.env.fs.sync_dir(&core.dir);
+        synced.map_err(|e| Error::io(&core.dir, "sync directory of tables", e))?;
+        // Crash here: whole tables that nobody names; the old manifest and logs still stand (O3).
+    }
+    Ok(outputs)
 }
 
 /// The version with what the logs show on top, flushed beyond every sequence ever seen.
 fn recovered_version(
     core: &Core,
     ground: &Ground,
-    output: &Output,
+    outputs: &[Output],
     replayed: &Replayed,
     log: FileNumber,
 ) -> Version {
-    let mut edit = flush_edit(&ground.version, &output.tables, replayed.floor);
-    edit.next_file = Some(core.files_to_reserve());
+    let next_file = Some(core.files_to_reserve());
+    let apply = |version: &Version, edit: Edit| {
+        version.apply(&edit).expect("an edit of our own fits the version it was made for")
+    };
+    let mut version = ground.version.clone();
+    for (output, Frozen { last, .. }) in outputs.iter().zip(&replayed.memtables) {
+        let edit = Edit { next_file, ..flush_edit(&version, &output.tables, *last) };
+        version = apply(&version, edit);
+    }
     // No log of the old chain holds anything that is needed.
-    edit.log_floor = Some(log);
-    ground.version.apply(&edit).expect("an edit of our own fits the version it was made for")
+    let (flushed_seq, log_floor) = (Some(replayed.floor), Some(log));
+    apply(&version, Edit { next_file, flushed_seq, log_floor, ..Edit::default() })
 }
 
 /// The first log of the new chain. It needs nothing of the old one.

@@ -13,6 +13,7 @@ use crate::engine::{Core, Writer};
 use crate::env::probe::Stage;
 use crate::env::sync::Ordering;
 use crate::error::{Error, Result};
+use crate::memtable::{ARENA_BYTES_MAX, Memtable};
 use crate::wal::FrameKind;
 
 impl Core {
@@ -21,6 +22,11 @@ impl Core {
     pub(crate) fn write(&self, batch: &WriteBatch, sync: bool) -> Result<SeqNo> {
         self.health.check_writable()?;
         batch.check(self.options.value_bytes_max, self.options.batch_bytes_max)?;
+        let arena_bytes = Memtable::room_for(batch.len(), batch.bytes());
+        if arena_bytes > ARENA_BYTES_MAX {
+            let (bytes, bytes_max) = (arena_bytes as u64, ARENA_BYTES_MAX as u64);
+            return Err(Error::TooLarge { what: "batch in memory", bytes, bytes_max });
+        }
         if batch.is_empty() {
             if sync {
                 self.sync()?;
@@ -37,8 +43,15 @@ impl Core {
     fn lead(&self, group: &mut Group) -> Result<SeqNo> {
         // A failure of the group before this one fails this one too.
         self.health.check_writable()?;
+        let panicking = self.health.poison_on_panic("the leader of a group");
         let mut writer = self.writer.lock();
         let writer = writer.as_mut().expect("a writable handle has a writer");
+        let led = self.lead_group(writer, group);
+        panicking.disarm();
+        led
+    }
+
+    fn lead_group(&self, writer: &mut Writer, group: &mut Group) -> Result<SeqNo> {
         self.make_room(writer, group)?;
         let first = writer.logs.last().next();
         if let Some(probe) = &self.env.probe {

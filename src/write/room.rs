@@ -55,9 +55,13 @@ impl Core {
         self.env.stage(Stage::Freeze);
         let last = self.published();
         assert_eq!(last, writer.logs.last(), "only between a publication and the next apply");
-        let bytes = Memtable::room_for(group.count as usize, group.records.len());
+        let (entries, bytes) = (group.count as usize, group.records.len());
         self.maintenance_due.store(true, Ordering::Relaxed);
-        let (next, active) = Memtable::with_room(bytes.max(self.options.memtable_bytes));
+        let (next, active) = if Memtable::room_for(entries, bytes) > self.options.memtable_bytes {
+            Memtable::with_room_for(entries, bytes)
+        } else {
+            Memtable::with_room(self.options.memtable_bytes)
+        };
         self.update_view(|view| {
             if view.active.is_empty() {
                 view.replace_active(active)

@@ -198,7 +198,7 @@ impl Disk {
     /// All that the disk and the page cache hold now. Costs a count per file and directory.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot::new(self.tree.clone(), self.evicting)
+        Snapshot::new(self.tree.clone(), self.calls)
     }
 
     /// A hash of every name, length and byte that can be read now.
@@ -218,8 +218,10 @@ impl Disk {
         self.tree.restart();
     }
 
-    pub(super) fn set_evicting(&mut self, evicting: bool) {
-        self.evicting = evicting;
+    /// Counts on from another life's calls, so that pages are evicted when they were to be.
+    pub(super) fn go_on(&mut self, calls: u64) {
+        self.calls = calls;
+        self.evicting = true;
     }
 
     // The frame of every call.
@@ -239,7 +241,7 @@ impl Disk {
         let index = self.calls;
         self.clock.tick();
         if self.evicting {
-            self.tree.evict(index);
+            self.evicting = self.tree.evict(index);
         }
         let fault = self.plan.decide(op, self.stage, path);
         if let Some(fault) = fault

@@ -22,7 +22,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     tree: Tree,
-    evicting: bool,
+    calls: u64,
 }
 
 /// One disk that a crash may leave.
@@ -36,8 +36,8 @@ pub struct Image {
 }
 
 impl Snapshot {
-    pub(super) fn new(tree: Tree, evicting: bool) -> Self {
-        Self { tree, evicting }
+    pub(super) fn new(tree: Tree, calls: u64) -> Self {
+        Self { tree, calls }
     }
 
     /// The dirty set, as the axes along which a crash may go either way. Files that no version of
@@ -73,13 +73,13 @@ impl Snapshot {
     }
 
     /// The disk after the process was killed: nothing is lost, and what was not synced still is
-    /// not (class K).
+    /// not (class K). Calls are counted on.
     #[must_use]
     pub fn killed(&self) -> Disk {
         let mut tree = self.tree.clone();
         tree.restart();
         let mut disk = Disk::with_tree(tree);
-        disk.set_evicting(self.evicting);
+        disk.go_on(self.calls);
         disk
     }
 

@@ -243,15 +243,18 @@ impl Tree {
         }
     }
 
-    /// Drops pages from memory that call number `call` finds evicted.
-    pub(super) fn evict(&mut self, call: u64) {
+    /// Drops pages from memory that call number `call` finds evicted; whether there are more.
+    pub(super) fn evict(&mut self, call: u64) -> bool {
+        let mut more = false;
         for node in &mut self.nodes {
             if let Node::File(file) = node
                 && file.evicts()
             {
                 Arc::make_mut(file).evict(call);
+                more |= file.evicts();
             }
         }
+        more
     }
 
     /// Puts a durable node there, in the place of what is there, with the directories it needs.
