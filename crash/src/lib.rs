@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod adapter;
+pub mod corruption;
 pub mod disk;
 pub mod report;
 pub mod runner;
