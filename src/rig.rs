@@ -25,6 +25,10 @@ pub mod maintain {
 pub mod version {
     pub use crate::version::*;
 }
+/// The table format, for targets that seal bytes of their own.
+pub mod table {
+    pub use crate::table::*;
+}
 /// The log.
 pub mod wal {
     pub use crate::wal::*;

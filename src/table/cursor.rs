@@ -7,27 +7,21 @@
 //!   is a bug of the caller.
 //! - Forward it keeps one key and rebuilds the next one in place. Backward it decodes the entries
 //!   behind one restart point together and walks them from the end.
-//! - A maintenance cursor checks every block's checksum whenever it comes to it, and that entries
-//!   ascend: damage is never written out again under a fresh checksum. It fills no cache, and reads
-//!   large tables in large steps past the map.
+//! - A maintenance cursor reads past every cache and checks all that it reads, the order of the
+//!   entries included: what it shows can be written out again.
 
 use super::block::Place;
 use super::entry::{RawEntry, decode};
-use super::format::{KIND_BLOCK, Section};
-use super::index::BlockHandle;
+use super::format::Section;
+use super::held::{Held, Stream};
+use super::index::IndexView;
 use super::reader::Table;
-use super::source::Bytes;
 use crate::base::key::{EntryRef, Kind, SeqNo};
 use crate::base::slice::Slice;
-use crate::cache::Block;
 use crate::cursor::Cursor;
-use crate::env::fs::File;
 use crate::env::sync::Arc;
 use crate::error::{Error, Result};
 use std::ops::Range;
-
-/// Bytes that a maintenance cursor reads at once.
-const STREAM_BYTES: usize = 128 << 10;
 
 /// What a cursor is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,29 +30,6 @@ pub enum Purpose {
     Read,
     /// Rewriting and checking.
     Maintain,
-}
-
-/// Bytes that a cursor holds on to.
-enum Held {
-    /// A range of the table's map.
-    Map(Range<usize>),
-    /// A block or section of its own.
-    Own(Arc<Block>),
-    /// A range of the stream's buffer.
-    Stream(Range<usize>),
-    /// All of the stream's scratch.
-    Scratch,
-}
-
-/// Reads of a maintenance cursor.
-#[derive(Default)]
-struct Stream {
-    file: Option<Arc<dyn File>>,
-    buffer: Vec<u8>,
-    /// File offset of the buffer.
-    offset: u64,
-    /// A decompressed block.
-    scratch: Vec<u8>,
 }
 
 /// Where a cursor stands. Kept small: it is written at every step.
@@ -147,16 +118,6 @@ impl Table {
     }
 }
 
-#[inline]
-fn bytes_of<'a>(held: &'a Held, table: &'a Table, stream: &'a Stream) -> &'a [u8] {
-    match held {
-        Held::Map(range) => &table.source.map()[range.clone()],
-        Held::Own(block) => block.bytes(),
-        Held::Stream(range) => &stream.buffer[range.clone()],
-        Held::Scratch => &stream.scratch,
-    }
-}
-
 impl Cursor for TableCursor {
     fn seek_first(&mut self) -> Result<()> {
         self.guarded(|c| {
@@ -205,21 +166,24 @@ impl Cursor for TableCursor {
 
     #[inline]
     fn entry(&self) -> Option<EntryRef<'_>> {
-        let block = bytes_of(&self.held, &self.table, &self.stream);
-        let back = match self.state {
-            State::Forward => {
-                let value = &block[self.value.clone()];
-                return Some(EntryRef { key: &self.key, seq: self.seq, kind: self.kind, value });
-            }
-            State::Backward => self.back.last()?,
-            _ => return None,
+        let value = |range: &Range<usize>| {
+            &self.held.bytes(&self.table, &self.stream)[range.start..range.end]
         };
-        Some(EntryRef {
-            key: &self.back_keys[back.key.clone()],
-            seq: back.seq,
-            kind: back.kind,
-            value: &block[back.value.clone()],
-        })
+        match self.state {
+            State::Forward => Some(EntryRef {
+                key: &self.key,
+                seq: self.seq,
+                kind: self.kind,
+                value: value(&self.value),
+            }),
+            State::Backward => self.back.last().map(|back| EntryRef {
+                key: &self.back_keys[back.key.clone()],
+                seq: back.seq,
+                kind: back.kind,
+                value: value(&back.value),
+            }),
+            State::Unset | State::Past | State::Failed => None,
+        }
     }
 
     /// Pins the map or the block; copies what a maintenance cursor reads past them.
@@ -293,7 +257,7 @@ impl TableCursor {
             return Ok(());
         }
         if self.purpose == Purpose::Maintain {
-            self.stream.file = self.table.source.stream_file(2 * STREAM_BYTES as u64)?;
+            self.stream = Stream::open(&self.table)?;
         }
         self.index = self.section(Section::Index)?;
         self.restarts = self.section(Section::Restarts)?;
@@ -308,24 +272,21 @@ impl TableCursor {
             Purpose::Read => self.table.source.section(section, piece)?,
             Purpose::Maintain => self.table.source.section_afresh(section, piece)?,
         };
-        Ok(match bytes {
-            Bytes::Map(_) => Held::Map(piece.offset as usize..piece.end() as usize),
-            Bytes::Shared(block) => Held::Own(block),
-        })
+        Ok(Held::new(bytes, piece.range()))
     }
 
-    fn index(&self) -> super::index::IndexView<'_> {
-        self.table.view(bytes_of(&self.index, &self.table, &self.stream))
+    fn index(&self) -> IndexView<'_> {
+        self.table.view(self.index.bytes(&self.table, &self.stream))
     }
 
     /// The block of a restart point and, if that is the block that is held, its place there.
     fn place_of(&self, restart: usize) -> Result<(usize, Place)> {
-        let restarts = bytes_of(&self.restarts, &self.table, &self.stream);
+        let restarts = self.restarts.bytes(&self.table, &self.stream);
         let restart = self.table.restart(restarts, restart)?;
         if restart.block != self.block || !self.block_held {
             return Ok((restart.block, Place { value_at: 0, key_at: 0, end: 0 }));
         }
-        let len = bytes_of(&self.held, &self.table, &self.stream).len();
+        let len = self.held.bytes(&self.table, &self.stream).len();
         Ok((restart.block, self.table.place(restart, self.block_offset, len)?))
     }
 
@@ -336,55 +297,16 @@ impl TableCursor {
         self.block_held = false;
         let handle = self.index().handle(ordinal).ok_or_else(|| self.table.bad_index())?;
         self.held = match self.purpose {
-            Purpose::Read => match self.table.source.block(ordinal, handle, self.table.codec)? {
-                Bytes::Map(_) => {
-                    Held::Map(handle.piece.offset as usize..handle.piece.end() as usize)
-                }
-                Bytes::Shared(block) => Held::Own(block),
-            },
-            Purpose::Maintain => self.load_afresh(handle)?,
+            Purpose::Read => {
+                let bytes = self.table.source.block(ordinal, handle, self.table.codec)?;
+                Held::new(bytes, handle.piece.range())
+            }
+            Purpose::Maintain => self.stream.load(&self.table, handle)?,
         };
         self.block = ordinal;
         self.block_offset = u64::from(handle.piece.offset);
         self.block_held = true;
         Ok(())
-    }
-
-    /// Reads and checks a block past every cache.
-    fn load_afresh(&mut self, handle: BlockHandle) -> Result<Held> {
-        let piece = handle.piece;
-        let source = &self.table.source;
-        if piece.end() > u64::from(self.table.properties.data_end) {
-            return Err(self.table.bad_index());
-        }
-        let held = match self.stream.file.clone() {
-            None => Held::Map(piece.offset as usize..piece.end() as usize),
-            Some(file) => {
-                let offset = u64::from(piece.offset);
-                let stream = &mut self.stream;
-                let end = stream.offset + stream.buffer.len() as u64;
-                if offset < stream.offset || piece.end() > end {
-                    let rest = u64::from(self.table.properties.data_end) - offset;
-                    let len = (STREAM_BYTES as u64).min(rest).max(u64::from(piece.len));
-                    // Nothing of the buffer counts until the read has succeeded.
-                    stream.offset = u64::MAX;
-                    stream.buffer.resize(len as usize, 0);
-                    source.read_into(&*file, offset, &mut stream.buffer)?;
-                    stream.offset = offset;
-                }
-                let start = (offset - self.stream.offset) as usize;
-                Held::Stream(start..start + piece.len as usize)
-            }
-        };
-        source.check(piece, KIND_BLOCK, bytes_of(&held, &self.table, &self.stream), "block")?;
-        if handle.raw_len == piece.len {
-            return Ok(held);
-        }
-        let mut raw = std::mem::take(&mut self.stream.scratch);
-        let stored = bytes_of(&held, &self.table, &self.stream);
-        source.decompress(handle, self.table.codec, stored, &mut raw)?;
-        self.stream.scratch = raw;
-        Ok(Held::Scratch)
     }
 
     /// Moves to the entry at `next_at`, or to the first one of the next block.
@@ -402,7 +324,7 @@ impl TableCursor {
                 self.next_at = self.place_of(first)?.1;
                 continue;
             }
-            let block = bytes_of(&self.held, &self.table, &self.stream);
+            let block = self.held.bytes(&self.table, &self.stream);
             let damaged = |what| self.table.source.damaged(self.block_offset + key_at as u64, what);
             let entry = decode(block, key_at, end).map_err(damaged)?;
             let value = value_at..value_at + entry.value_len;
@@ -458,8 +380,8 @@ impl TableCursor {
 
     /// In the block that is held, as [`Table::last_below`].
     fn last_below(&self, key: &[u8], seq: u64) -> Result<(usize, usize)> {
-        let block = bytes_of(&self.held, &self.table, &self.stream);
-        let restarts = bytes_of(&self.restarts, &self.table, &self.stream);
+        let block = self.held.bytes(&self.table, &self.stream);
+        let restarts = self.restarts.bytes(&self.table, &self.stream);
         let range = self.table.restarts_of(&self.index(), self.block)?;
         self.table.last_below(block, self.block_offset, restarts, range, key, seq)
     }
@@ -497,7 +419,7 @@ impl TableCursor {
                 end = end.min(next.key_at);
             }
         }
-        let bytes = bytes_of(&self.held, &self.table, &self.stream);
+        let bytes = self.held.bytes(&self.table, &self.stream);
         let mut last = 0..0;
         while at < end {
             let damaged = |what| self.table.source.damaged(self.block_offset + at as u64, what);

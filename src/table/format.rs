@@ -14,6 +14,7 @@
 use crate::base::checksum::{Context, checksum};
 use crate::base::coding::{Reader, put_bytes, put_u32, put_u64, put_u128, put_varint};
 use crate::base::key::{KEY_BYTES_MAX, SeqNo, TableId};
+use std::ops::Range;
 
 /// The newest table format that this binary reads, and the one that it writes.
 pub const FORMAT_VERSION: u32 = 0;
@@ -86,6 +87,13 @@ impl Piece {
     #[must_use]
     pub fn end(self) -> u64 {
         u64::from(self.offset) + u64::from(self.len)
+    }
+
+    /// Its place in a slice of the whole file.
+    #[inline]
+    #[must_use]
+    pub fn range(self) -> Range<usize> {
+        self.offset as usize..self.offset as usize + self.len as usize
     }
 
     /// Whether `bytes` are what was written here as part of table `id`.

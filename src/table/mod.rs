@@ -25,6 +25,7 @@ pub mod cursor;
 pub mod entry;
 pub mod format;
 pub mod hash;
+mod held;
 pub mod index;
 pub mod options;
 pub mod points;

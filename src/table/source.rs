@@ -158,7 +158,7 @@ impl Source {
     pub fn section(&self, section: Section, piece: Piece) -> Result<Bytes<'_>> {
         if let Store::Map { map, .. } = &self.store
             && self.is_checked(section.ordinal())
-            && let Some(bytes) = map.get(piece.offset as usize..piece.end() as usize)
+            && let Some(bytes) = map.get(piece.range())
         {
             return Ok(Bytes::Map(bytes));
         }
@@ -208,8 +208,7 @@ impl Source {
         kind: u8,
         what: &str,
     ) -> Result<Bytes<'a>> {
-        let start = piece.offset as usize;
-        let Some(bytes) = map.get(start..start + piece.len as usize) else {
+        let Some(bytes) = map.get(piece.range()) else {
             return self.check_bounds(piece, what).map(|()| Bytes::Map(&[]));
         };
         if !self.is_checked(bit) {
@@ -324,7 +323,7 @@ impl Source {
         match &self.store {
             Store::Map { map, .. } => {
                 self.check_bounds(piece, section.name())?;
-                let bytes = &map[piece.offset as usize..piece.end() as usize];
+                let bytes = &map[piece.range()];
                 self.check(piece, section as u8, bytes, section.name())?;
                 Ok(Bytes::Map(bytes))
             }

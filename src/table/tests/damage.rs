@@ -4,7 +4,6 @@
 
 use super::mem::MemFile;
 use super::*;
-use crate::error::Error;
 use crate::table::format::{FOOTER_BYTES, Footer, Properties};
 
 /// A table with several blocks, versions across blocks, removals, and every kind of section.

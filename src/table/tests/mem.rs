@@ -12,6 +12,8 @@ pub struct MemFile {
     bytes: Arc<Mutex<Vec<u8>>>,
     /// Lengths of the reads so far.
     pub reads: Arc<Mutex<Vec<usize>>>,
+    /// Reads to come that succeed; those after them fail.
+    pub reads_left: Arc<Mutex<usize>>,
 }
 
 impl MemFile {
@@ -20,6 +22,7 @@ impl MemFile {
             path: PathBuf::from("000007.tbl"),
             bytes: Arc::new(Mutex::new(bytes)),
             reads: Arc::new(Mutex::new(Vec::new())),
+            reads_left: Arc::new(Mutex::new(usize::MAX)),
         }
     }
 
@@ -49,6 +52,8 @@ impl File for MemFile {
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        let mut left = self.reads_left.lock();
+        *left = left.checked_sub(1).ok_or_else(|| io::Error::other("the disk is away"))?;
         let all = self.bytes.lock();
         let rest = all.get(offset as usize..).unwrap_or_default();
         let len = rest.len().min(buf.len());

@@ -13,7 +13,7 @@ use crate::cache::BlockCache;
 use crate::cursor::Cursor;
 use crate::cursor::checked::Checked;
 use crate::env::sync::Arc;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use mem::MemFile;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -255,6 +255,39 @@ fn maintenance_reads_large_tables_past_map_and_cache() {
         assert!((5..12).contains(&reads.len()), "{reads:?}");
         assert_eq!(table.verify().expect("undamaged"), summary);
         assert_eq!(cache.bytes(), 0);
+    }
+}
+
+/// R4, at every read that a walk makes: the error stays until the next seek, which starts afresh.
+#[test]
+fn a_failed_read_ends_a_walk_until_the_next_seek() {
+    let entries: Vec<Owned> = (0..3000u32).map(|k| put(&k.to_be_bytes(), 1, &[1; 200])).collect();
+    let options = TableOptions { block_bytes: 30_000, ..TableOptions::default() };
+    let (file, summary) = build(&entries, &options);
+    let cache = || Backend::Pread(Arc::new(BlockCache::new(0, 4096)));
+    for (backend, purpose) in [
+        (cache(), Purpose::Read),
+        (cache(), Purpose::Maintain),
+        (Backend::Mapped { fs: file.fs(), cache: None }, Purpose::Maintain),
+    ] {
+        let table = open(&file, &summary, backend).expect("undamaged");
+        let mut failures = 0;
+        for reads in 0.. {
+            let mut cursor = Checked::new(table.cursor(purpose));
+            *file.reads_left.lock() = reads;
+            let walk = |cursor: &mut Checked<_>| {
+                cursor.seek_first()?;
+                follow(cursor, true, entries.iter())
+            };
+            let first = walk(&mut cursor);
+            *file.reads_left.lock() = usize::MAX;
+            let Err(error) = first else { break };
+            assert!(matches!(error, Error::Io { .. }), "{error}");
+            assert!(cursor.entry().is_none());
+            walk(&mut cursor).expect("the disk is back");
+            failures += 1;
+        }
+        assert!(failures >= 5, "{failures} reads in a walk");
     }
 }
 
