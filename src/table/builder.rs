@@ -166,7 +166,7 @@ impl TableBuilder {
     fn note_key(&mut self, key: &[u8], common: usize, first: bool) {
         self.properties.keys += 1;
         if self.options.point_index || self.options.filter_bits_per_key > 0 {
-            let restart = self.restarts.len() - 1;
+            let restart = self.restarts.count() - 1;
             self.hashes.push(points::pack(key_hash(key), restart));
         }
         if let Some(len) = self.options.prefix_len
@@ -193,7 +193,7 @@ impl TableBuilder {
     /// Gives the block before its separator. Every block begins with a restart point.
     fn begin_block(&mut self, key: &[u8]) {
         self.index.separate(&self.last_key, self.last_seq, Some(key));
-        self.first_restart = self.restarts.len() as u32;
+        self.first_restart = self.restarts.count() as u32;
     }
 
     /// Puts the key area behind the values, compresses and checksums the block under construction,
@@ -284,7 +284,7 @@ impl TableBuilder {
         self.properties.index_common = common;
         self.section(Section::Index, &index);
         let restarts = std::mem::take(&mut self.restarts);
-        self.properties.restarts = restarts.len() as u32;
+        self.properties.restarts = restarts.count() as u32;
         self.section(Section::Restarts, &restarts.finish());
         self.filters();
         self.properties.last_key = std::mem::take(&mut self.last_key);

@@ -81,7 +81,7 @@ impl RestartsBuilder {
 
     /// Restart points so far.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.records.len()
     }
 
