@@ -4,14 +4,14 @@
 //! size; when a tier has `fanout` runs they become one run of the next. When the oldest tiers have
 //! `above_percent` of the bottom's bytes, they go into the bottom, one key range after the other:
 //! no step rewrites more than about `slice_bytes`, and space does not double. So a byte is written
-//! once for each tier and about `1 + 100 / above_percent` times at the bottom, and what stands above
-//! the bottom takes little more than `above_percent` of its space. A run that overlaps nothing in
-//! the next older one just moves into it.
+//! once for each tier and about `1 + 100 / above_percent` times at the bottom, and what stands
+//! above it takes little more than `above_percent` of its space. A run that overlaps nothing in the
+//! next older one just moves into it.
 //!
 //! Order of choice: (1) too many runs; (2) a move; (3) a full tier, newest first, above what is on
 //! its way into the bottom; (4) the next range of that.
 //!
-//! Rejected: a fixed number of tiers. Under a large bottom each merge rewrites all of it for little.
+//! Rejected: a fixed number of tiers. Each merge rewrites all of a large bottom for little.
 //!
 //! Invariants
 //! - A plan has at least two runs, adjacent, and the newest of them has something in the range.

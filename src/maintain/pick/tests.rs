@@ -327,7 +327,8 @@ proptest! {
             prop_assert_eq!(&life.visible(), &expected);
         }
         life.settle();
-        prop_assert!(life.version.runs.len() < options.runs_max.max(2) || life.version.runs.len() == 1);
+        let runs = life.version.runs.len();
+        prop_assert!(runs < options.runs_max.max(2) || runs == 1);
         prop_assert_eq!(&life.visible(), &expected);
         // What `full_bytes` remembers outlives a new manifest.
         let again = Version::default().apply(&snapshot_edit(&life.version));
@@ -397,7 +398,8 @@ fn write_amplification_of_uniform_writes() {
             (life.written_bytes - written) as f64 / (life.flushed_bytes - flushed) as f64;
         let room = bytes as f64 / (u64::from(space) * ENTRY_BYTES) as f64;
         let told = format!(
-            "{above_percent} %, {space} keys: written {amplification:.2} times, at most {runs} runs, \
+            "{above_percent} %, {space} keys: written {amplification:.2} times, \
+             at most {runs} runs, \
              {room:.2} of the space"
         );
         println!("{told}");

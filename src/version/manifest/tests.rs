@@ -169,7 +169,8 @@ proptest! {
 
     #[test]
     fn any_bytes_are_read(
-        patches in prop::collection::vec((0..500usize, prop::collection::vec(any::<u8>(), 1..40)), 0..5),
+        patches in
+            prop::collection::vec((0..500usize, prop::collection::vec(any::<u8>(), 1..40)), 0..5),
         len in 0..600usize,
     ) {
         let (mut bytes, _) = bytes();

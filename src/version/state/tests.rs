@@ -87,85 +87,86 @@ fn a_run_without_overlap_moves_down_as_it_is() {
     assert_eq!(next.runs[0].full_bytes(), version.runs[0].bytes() + version.runs[1].bytes());
 }
 
+fn whole(number: u64, first: &str, last: &str, seqs: (u64, u64)) -> TableSlice {
+    TableSlice::whole(made::table(number, first, last, seqs))
+}
+
+fn adding(run: u64, slice: TableSlice) -> Edit {
+    Edit { added: vec![Added { run: RunId(run), slice }], ..Edit::default() }
+}
+
+fn new(id: u64, before: Option<u64>) -> NewRun {
+    NewRun { id: RunId(id), before: before.map(RunId), full_bytes: 0 }
+}
+
+fn removing(run: u64, number: u64, lo: Option<&str>) -> Edit {
+    let lo = lo.map(|lo| lo.as_bytes().to_vec());
+    let removed = Removed { run: RunId(run), number: FileNumber(number), lo };
+    Edit { removed: vec![removed], ..Edit::default() }
+}
+
+fn refused(version: &Version, cases: Vec<(Edit, &str)>) {
+    for (edit, why) in cases {
+        let error = version.apply(&edit).expect_err(why);
+        assert!(error.contains(why), "{error:?} instead of {why:?}");
+    }
+}
+
 #[test]
 fn an_edit_that_does_not_fit_is_refused() {
-    let version = three();
-    let added =
-        |run, slice| Edit { added: vec![Added { run: RunId(run), slice }], ..Edit::default() };
-    let whole =
-        |number, first, last, seqs| TableSlice::whole(made::table(number, first, last, seqs));
-    let new = |id, before: Option<u64>| NewRun {
-        id: RunId(id),
-        before: before.map(RunId),
-        full_bytes: 0,
+    let numbers = |next_file, flushed| Edit {
+        next_file: Some(FileNumber(next_file)),
+        flushed_seq: Some(SeqNo(flushed)),
+        ..Edit::default()
     };
-    let removed = |run, number, lo: Option<&str>| Removed {
-        run: RunId(run),
-        number: FileNumber(number),
-        lo: lo.map(|lo| lo.as_bytes().to_vec()),
-    };
+    let runs = |new| Edit { new_runs: vec![new], ..Edit::default() };
+    let cases = vec![
+        (numbers(99, 30), "next file number goes backwards"),
+        (numbers(100, 29), "flushed sequence goes backwards"),
+        (runs(new(1, None)), "run 1 exists already"),
+        (runs(new(9, Some(8))), "stands before a missing one"),
+        (removing(1, 2, None), "table 2 is to leave run 1"),
+        (removing(1, 1, Some("b")), "table 1 is to leave"),
+        (removing(7, 1, None), "leave run 7"),
+        (adding(7, whole(9, "a", "b", (1, 2))), "run 7 is missing"),
+        (adding(1, whole(1, "a", "n", (1, 2))), "table 1 is described in two ways"),
+        (adding(1, whole(100, "x", "y", (1, 2))), "C2: table 100"),
+        (adding(1, whole(9, "x", "y", (1, 31))), "newer than the flushed sequence"),
+    ];
+    refused(&three(), cases);
+    let mut stranger = (*made::table(9, "x", "y", (1, 4))).clone();
+    stranger.id = TableId(1);
+    let edit = adding(1, TableSlice::whole(Arc::new(stranger)));
+    refused(&three(), vec![(edit, "table 9 has the id of another")]);
+}
+
+/// Edits that would put older entries above newer ones, or two tables of a run over each other.
+#[test]
+fn an_edit_that_breaks_the_order_is_refused() {
+    let over = |edit: Edit, run, slice| Edit { removed: edit.removed, ..adding(run, slice) };
     let flush = |before, slice| Edit {
         flushed_seq: Some(SeqNo(40)),
         new_runs: vec![new(9, before)],
-        ..added(9, slice)
+        ..adding(9, slice)
     };
-    let over = |removed: Vec<Removed>, run, slice| Edit { removed, ..added(run, slice) };
-    assert!(version.apply(&flush(Some(3), whole(9, "a", "z", (31, 40)))).is_ok());
-    let cases: Vec<(Edit, &str)> = vec![
+    assert!(three().apply(&flush(Some(3), whole(9, "a", "z", (31, 40)))).is_ok());
+    let cases = vec![
+        (adding(1, whole(9, "n", "y", (1, 2))), "M2: table 9 comes out of nothing"),
+        (over(removing(2, 2, None), 1, whole(9, "m", "y", (1, 2))), "M1: tables 1 and 9"),
+        (over(removing(1, 1, None), 2, whole(9, "a", "b", (1, 2))), "above a run that it came"),
         (
-            Edit { next_file: Some(FileNumber(99)), ..Edit::default() },
-            "next file number goes backwards",
-        ),
-        (
-            Edit { flushed_seq: Some(SeqNo(29)), ..Edit::default() },
-            "flushed sequence goes backwards",
-        ),
-        (Edit { new_runs: vec![new(1, None)], ..Edit::default() }, "run 1 exists already"),
-        (
-            Edit { new_runs: vec![new(9, Some(8))], ..Edit::default() },
-            "stands before a missing one",
-        ),
-        (
-            Edit { removed: vec![removed(1, 2, None)], ..Edit::default() },
-            "table 2 is to leave run 1",
-        ),
-        (
-            Edit { removed: vec![removed(1, 1, Some("b"))], ..Edit::default() },
-            "table 1 is to leave",
-        ),
-        (Edit { removed: vec![removed(7, 1, None)], ..Edit::default() }, "leave run 7"),
-        (added(7, whole(9, "a", "b", (1, 2))), "run 7 is missing"),
-        (added(1, whole(1, "a", "n", (1, 2))), "table 1 is described in two ways"),
-        (added(1, whole(100, "x", "y", (1, 2))), "C2: table 100"),
-        (added(1, whole(9, "x", "y", (1, 31))), "newer than the flushed sequence"),
-        (added(1, whole(9, "n", "y", (1, 2))), "M2: table 9 comes out of nothing"),
-        (over(vec![removed(2, 2, None)], 1, whole(9, "m", "y", (1, 2))), "M1: tables 1 and 9"),
-        (
-            over(vec![removed(1, 1, None)], 2, whole(9, "a", "b", (1, 2))),
-            "above a run that it came from",
-        ),
-        (
-            over(vec![removed(3, 3, None)], 1, whole(9, "n", "o", (1, 2))),
+            over(removing(3, 3, None), 1, whole(9, "n", "o", (1, 2))),
             "M2: table 9 would stand below older entries in table 2",
         ),
         (flush(None, whole(9, "a", "z", (31, 40))), "M2: table 9 of a new run"),
         (flush(Some(2), whole(9, "a", "z", (31, 40))), "M2: table 9 of a new run"),
         (flush(Some(3), whole(9, "a", "z", (30, 40))), "M2: table 9 of a new run"),
     ];
-    for (edit, why) in cases {
-        let error = version.apply(&edit).expect_err(why);
-        assert!(error.contains(why), "{error:?} instead of {why:?}");
-    }
-    let mut stranger = (*made::table(9, "x", "y", (31, 40))).clone();
-    stranger.id = TableId(1);
-    let edit = flush(Some(3), TableSlice::whole(Arc::new(stranger)));
-    assert!(version.apply(&edit).expect_err("id").contains("id of another"));
+    refused(&three(), cases);
 }
 
 #[test]
 fn structure_sees_what_apply_would_not_allow() {
-    let whole =
-        |number, first, last, seqs| TableSlice::whole(made::table(number, first, last, seqs));
     let of = |runs: Vec<Vec<TableSlice>>| {
         let run = |(i, slices)| Arc::new(Run { id: RunId(i), slices, full_bytes: 0 });
         let runs = (1..).zip(runs).map(run).collect();
