@@ -10,8 +10,7 @@
 //! 3. [`edit`]: what changes, its bytes, and the edits that a flush and a compaction make.
 //! 4. [`check`]: what must hold in every version (M1, M2).
 //! 5. [`meta`]: the tie between a manifest's entry and a table file. [`plan`]: a compaction that
-//! was
-//!    decided on.
+//!    was decided on.
 //! 6. [`manifest`]: the edits on disk. [`current`]: which manifest counts.
 //!
 //! Invariants
