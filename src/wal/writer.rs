@@ -71,11 +71,14 @@ impl PreparedLog {
     ) -> Result<Self> {
         let path = file_path(dir, FileKind::Log, number);
         let file = fs.create(&path).map_err(|e| Error::io(&path, "create log", e))?;
-        if preallocate_bytes > 0 {
-            match file.preallocate(preallocate_bytes) {
-                Err(e) if e.kind() == io::ErrorKind::Unsupported => {}
-                other => other.map_err(|e| Error::io(&path, "preallocate log", e))?,
-            }
+        if preallocate_bytes > 0
+            && let Err(e) = file.preallocate(preallocate_bytes)
+            && e.kind() != io::ErrorKind::Unsupported
+        {
+            // Nothing is in it, and a full disk needs what it may have taken. Should it stay, it
+            // is an unused log, which the next open removes.
+            let _ = fs.unlink(&path);
+            return Err(Error::io(&path, "preallocate log", e));
         }
         Ok(Self { file, number, db })
     }

@@ -80,8 +80,8 @@ impl Fs for Poor {
     fn link(&self, _: &Path, _: &Path) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
-    fn unlink(&self, _: &Path) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
+    fn unlink(&self, path: &Path) -> io::Result<()> {
+        OsFs.unlink(path)
     }
     fn mkdir(&self, _: &Path) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
@@ -130,7 +130,9 @@ impl File for PoorFile {
         self.0.set_len(len)
     }
     fn preallocate(&self, _: u64) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
+        let full = self.1.0.lock().is_some();
+        let kind = if full { io::ErrorKind::StorageFull } else { io::ErrorKind::Unsupported };
+        Err(kind.into())
     }
     fn len(&self) -> io::Result<u64> {
         self.0.len()
@@ -154,4 +156,13 @@ fn without_preallocation_the_log_grows_and_a_failed_append_ends_it() -> Result<(
     let scan = scan(log.path(), &bytes, DB, NUMBER).expect("a log");
     assert_eq!((scan.unbroken, scan.end), (2, before.offset));
     Ok(())
+}
+
+#[test]
+fn a_log_for_which_there_is_no_room_leaves_nothing_behind() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let fs = Poor(Arc::new(Mutex::new(Some(0))));
+    let error = PreparedLog::create(&fs, dir.path(), NUMBER, DB, 1 << 16).err();
+    assert!(matches!(error, Some(Error::Io { operation: "preallocate log", .. })));
+    assert_eq!(OsFs.list(dir.path()).expect("a list"), [""; 0]);
 }
