@@ -42,6 +42,16 @@ pub fn checksum(context: Context, parts: &[&[u8]]) -> u32 {
     crc.finalize()
 }
 
+/// The checksum of a longer message: the one whose checksum so far is `so_far`, and then `parts`.
+#[must_use]
+pub fn checksum_onward(so_far: u32, parts: &[&[u8]]) -> u32 {
+    let mut crc = crc32fast::Hasher::new_with_initial(so_far);
+    for part in parts {
+        crc.update(part);
+    }
+    crc.finalize()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -51,6 +61,8 @@ mod tests {
         let (db, n) = (DatabaseId(7), FileNumber(3));
         let at = |offset| checksum(Context::Log(db, n, offset), &[b"bytes"]);
         assert_eq!(at(8), checksum(Context::Log(db, n, 8), &[b"by", b"tes"]));
+        let start = checksum(Context::Log(db, n, 8), &[b"by"]);
+        assert_eq!(at(8), checksum_onward(start, &[b"t", b"es"]));
         assert_ne!(at(8), at(16));
         assert_ne!(at(8), checksum(Context::Log(DatabaseId(8), n, 8), &[b"bytes"]));
         assert_ne!(at(8), checksum(Context::Manifest(db, n, 8), &[b"bytes"]));

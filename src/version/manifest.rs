@@ -27,7 +27,7 @@
 use super::current;
 use super::edit::{Edit, snapshot_edit};
 use super::state::Version;
-use crate::base::checksum::{Context, checksum};
+use crate::base::checksum::{Context, checksum, checksum_onward};
 use crate::base::coding::{Reader, put_u32, put_u64, put_u128};
 use crate::base::key::{DatabaseId, FileNumber, ManifestMark};
 use crate::base::name::{FileKind, file_path};
@@ -111,7 +111,7 @@ fn find(bytes: &[u8], at: usize, number: FileNumber, db: DatabaseId) -> Option<F
     let payload = bytes.get(HEADER_BYTES..len);
     Some(Found {
         index,
-        payload: payload.filter(|payload| checksum(context, &[&header[4..20], payload]) == crc),
+        payload: payload.filter(|payload| checksum_onward(header_crc, &[payload]) == crc),
         end: at.saturating_add(len.next_multiple_of(ALIGN)),
     })
 }
@@ -361,7 +361,7 @@ fn encode_frame(buf: &mut Vec<u8>, number: FileNumber, db: DatabaseId, index: u6
     let header_crc = checksum(context, &[&buf[start + 4..]]);
     put_u32(buf, header_crc);
     buf.extend_from_slice(payload);
-    let crc = checksum(context, &[&buf[start + 4..start + 20], payload]);
+    let crc = checksum_onward(header_crc, &[payload]);
     buf[start..start + 4].copy_from_slice(&crc.to_le_bytes());
     buf.resize(start + (buf.len() - start).next_multiple_of(ALIGN), 0);
 }

@@ -28,7 +28,7 @@
 //! Rejected: a length-linked list of records without `header_crc`. After a torn payload nothing
 //! could be said about which sequences the torn group had.
 
-use crate::base::checksum::{Context, checksum};
+use crate::base::checksum::{Context, checksum, checksum_onward};
 use crate::base::coding::{Reader, put_u16, put_u32, put_u64, put_u128};
 use crate::base::key::{DatabaseId, FileNumber, LogPosition, ManifestMark, SeqNo};
 use crate::error::{Error, Result};
@@ -187,7 +187,7 @@ pub fn encode(buf: &mut Vec<u8>, place: Place, head: &FrameHead, parts: &[&[u8]]
     for part in parts {
         buf.extend_from_slice(part);
     }
-    let crc = checksum(place.context(), &[&buf[start + 4..start + 40], &buf[start + 44..]]);
+    let crc = checksum_onward(header_crc, &[&buf[start + 44..]]);
     buf[start..start + 4].copy_from_slice(&crc.to_le_bytes());
     buf.resize(start + frame_bytes(payload_len) as usize, 0);
 }
@@ -197,6 +197,7 @@ pub fn encode(buf: &mut Vec<u8>, place: Place, head: &FrameHead, parts: &[&[u8]]
 #[derive(Clone, Copy, Debug)]
 pub struct Parsed {
     crc: u32,
+    header_crc: u32,
     /// The payload's length, which may reach beyond the file's end.
     pub payload_len: u32,
     first: u64,
@@ -222,6 +223,7 @@ pub fn parse(bytes: &[u8], place: Place) -> Option<Parsed> {
     let (header_crc, reserved) = (reader.u32()?, reader.u32()?);
     (checksum(place.context(), &[&header[4..40]]) == header_crc).then_some(Parsed {
         crc,
+        header_crc,
         payload_len,
         first,
         count,
@@ -236,11 +238,13 @@ impl Parsed {
     /// The payload's place in `bytes`, which start with this frame, if all of it is there and its
     /// checksum is right.
     #[must_use]
-    pub fn payload<'a>(&self, bytes: &'a [u8], place: Place) -> Option<&'a [u8]> {
+    pub fn payload<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
         let len = HEADER_BYTES.checked_add(usize::try_from(self.payload_len).ok()?)?;
         let frame = bytes.get(..len)?;
-        let crc = checksum(place.context(), &[&frame[4..40], &frame[44..]]);
-        (crc == self.crc).then(|| &frame[HEADER_BYTES..])
+        // The header's checksum was found right, so going on from it binds the payload to header
+        // and place.
+        (checksum_onward(self.header_crc, &[&frame[44..]]) == self.crc)
+            .then(|| &frame[HEADER_BYTES..])
     }
 
     /// The fields, if this code knows what they mean. `intact` says that the payload's checksum,
@@ -295,7 +299,7 @@ mod tests {
         assert_eq!(buf.len() as u64, frame_bytes(7));
         let parsed = parse(&buf, place(64)).expect("a header");
         assert_eq!(parsed.head(64, true).expect("known fields"), head());
-        assert_eq!(parsed.payload(&buf, place(64)), Some(&b"payload"[..]));
+        assert_eq!(parsed.payload(&buf), Some(&b"payload"[..]));
         assert!(parse(&buf, place(72)).is_none());
         assert!(parse(&buf, Place { db: DatabaseId(8), ..place(64) }).is_none());
         assert!(parse(&buf, Place { log: FileNumber(4), ..place(64) }).is_none());
@@ -308,12 +312,12 @@ mod tests {
         for bit in 0..(HEADER_BYTES + 7) * 8 {
             let mut bad = buf.clone();
             bad[bit / 8] ^= 1 << (bit % 8);
-            let whole = parse(&bad, place(64)).and_then(|p| p.payload(&bad, place(64)).map(|_| ()));
+            let whole = parse(&bad, place(64)).and_then(|p| p.payload(&bad).map(|_| ()));
             assert_eq!(whole, None, "bit {bit}");
         }
         buf.truncate(HEADER_BYTES + 7);
         let parsed = parse(&buf, place(64)).expect("a header");
-        assert!(parsed.payload(&buf, place(64)).is_some());
+        assert!(parsed.payload(&buf).is_some());
     }
 
     /// The same payload under another header, or the same header before another payload.
@@ -330,7 +334,7 @@ mod tests {
             mixed[44..].copy_from_slice(&other[44..]);
             mixed[..4].copy_from_slice(&other[..4]);
             let parsed = parse(&mixed, place(64)).expect("a header");
-            let passes = parsed.payload(&mixed, place(64)).is_some();
+            let passes = parsed.payload(&mixed).is_some();
             assert_eq!(passes, mixed == other);
         }
     }
@@ -339,6 +343,7 @@ mod tests {
     fn unknown_fields_are_refused_though_the_checksum_is_right() {
         let known = Parsed {
             crc: 0,
+            header_crc: 0,
             payload_len: 0,
             first: 1,
             count: 1,

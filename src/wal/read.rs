@@ -112,7 +112,7 @@ pub fn scan(file: &Path, bytes: &[u8], db: DatabaseId, number: FileNumber) -> Re
             at = next_candidate(bytes, at + ALIGN as usize);
             continue;
         };
-        let payload = parsed.payload(&bytes[at..], place);
+        let payload = parsed.payload(&bytes[at..]);
         let bad = |what| Error::corruption(file, place.offset, what);
         if let (0, Some(payload)) = (at, payload) {
             // Before its fields are judged: a newer version may mean something else by them.
