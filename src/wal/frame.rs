@@ -243,8 +243,8 @@ impl Parsed {
         let frame = bytes.get(..len)?;
         // The header's checksum was found right, so going on from it binds the payload to header
         // and place.
-        (checksum_onward(self.header_crc, &[&frame[44..]]) == self.crc)
-            .then(|| &frame[HEADER_BYTES..])
+        let crc = checksum_onward(self.header_crc, &[&frame[44..]]);
+        (crc == self.crc).then(|| &frame[HEADER_BYTES..])
     }
 
     /// The fields, if this code knows what they mean. `intact` says that the payload's checksum,
