@@ -4,6 +4,7 @@
 pub mod adapter;
 pub mod corruption;
 pub mod disk;
+pub mod fuzz;
 pub mod report;
 pub mod runner;
 

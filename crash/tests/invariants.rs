@@ -8,12 +8,12 @@
 //! - C2, O4: after a recovery no file number and no sequence comes back of which a trace was left.
 
 use kiban::base::name::parse_file_name;
+use kiban::env::sync::{Arc, Mutex};
 use kiban::env::{Env, random::SeededRandom};
 use kiban::{Kiban, KibanOptions, MaintainStep};
 use kiban_crash::adapter::SimFs;
 use kiban_crash::disk::{Disk, Snapshot};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// Opens the database on `fs`; ids come from `seed`, which no two opens of one history share.
 fn open(fs: &SimFs, seed: u64) -> Kiban {
@@ -87,17 +87,17 @@ fn a_power_cut_anywhere_in_maintenance_loses_nothing() {
 
 /// Runs `step` with a snapshot of the disk before it and one before each of its calls' returns.
 fn moments_of<R>(fs: &SimFs, step: impl FnOnce() -> R) -> (R, Vec<Snapshot>) {
-    let moments = Arc::new(std::sync::Mutex::new(vec![fs.with(|disk| disk.snapshot())]));
+    let moments = Arc::new(Mutex::new(vec![fs.with(|disk| disk.snapshot())]));
     let seen = moments.clone();
     fs.with(|disk| {
         disk.set_observer(Some(Box::new(move |moment, disk: &Disk| {
             let _ = moment;
-            seen.lock().expect("no panic").push(disk.snapshot());
+            seen.lock().push(disk.snapshot());
         })));
     });
     let result = step();
     fs.with(|disk| disk.set_observer(None));
-    let moments = moments.lock().expect("no panic").clone();
+    let moments = moments.lock().clone();
     (result, moments)
 }
 

@@ -181,8 +181,29 @@ impl Truth {
     /// Which admissible cut has the state with this hash: the newest one.
     #[must_use]
     pub fn admit(&self, bounds: Bounds, class: CrashClass, hash: u64) -> Option<u64> {
-        let cuts = (bounds.floor_of(class)..=bounds.issued).rev();
-        cuts.into_iter().find(|&cut| self.hash_at(cut) == Some(hash))
+        self.admit_to(bounds, class, hash, u64::MAX)
+    }
+
+    /// As [`Truth::admit`], of the cuts whose last sequence is at most `seq_max`: several may have
+    /// one state, and the engine's last sequence tells which of them it can be.
+    #[must_use]
+    pub fn admit_to(
+        &self,
+        bounds: Bounds,
+        class: CrashClass,
+        hash: u64,
+        seq_max: u64,
+    ) -> Option<u64> {
+        let mut cuts = (bounds.floor_of(class)..=bounds.issued).rev();
+        cuts.find(|&cut| self.hash_at(cut) == Some(hash) && self.seq_at(cut) <= seq_max)
+    }
+
+    /// The last sequence of a cut: what is not known yet comes right after what is.
+    fn seq_at(&self, cut: u64) -> u64 {
+        let index = cut.checked_sub(self.base).and_then(|index| usize::try_from(index).ok());
+        let pending = || self.pending.as_ref().map_or(0, |p| p.records.len() as u64);
+        let known = index.and_then(|index| self.cuts.get(index)).map(|cut| cut.seq);
+        known.unwrap_or_else(|| self.oracle.last_seq() + pending())
     }
 
     fn hash_at(&self, cut: u64) -> Option<u64> {

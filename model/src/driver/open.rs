@@ -130,7 +130,8 @@ impl Driver {
             Ok(whole) => whole,
             Err(outcome) => return Ok(self.give_up(outcome)),
         };
-        let Some(cut) = self.truth.admit(bounds, class, hash) else {
+        let last = self.open_db().stats().last_sequence;
+        let Some(cut) = self.truth.admit_to(bounds, class, hash, last) else {
             let state = read_state(self.open_db());
             let why = self.truth.explain(bounds, class, &state);
             return Err(Mismatch::new(why.promise(), why.expected(), why.got()));
