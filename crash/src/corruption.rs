@@ -1,13 +1,13 @@
 //! The corruption sweep: damage to every kind of file, one at a time, and what the engine says.
 //!
 //! A small database is written on the simulated disk: several runs, two logs with durable and
-//! buffered writes, a manifest with edits. Then, for each file, each place and each damage, a copy is
-//! damaged, opened for reading, opened for writing, verified and read whole.
+//! buffered writes, a manifest with edits. Then, for each file, each place and each damage, a copy
+//! is damaged, opened for reading, opened for writing, verified and read whole.
 //!
 //! Invariants
 //! - C1: the damage is detected (`Error::Corruption` or another typed error), or harmless (every
-//!   answer is right), or it lies above every watermark that is left and ends the log there. Anything
-//!   else, a panic too, is wrong.
+//!   answer is right), or it lies above every watermark that is left and ends the log there.
+//!   Anything else, a panic too, is wrong.
 //! - What may be lost is worked out here from the undamaged logs, not asked of the damaged ones.
 //!
 //! It damages one place at a time; two damages at once are the fuzzer's.

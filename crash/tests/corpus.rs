@@ -1,5 +1,5 @@
-//! The committed fuzz corpora, replayed on the stable toolchain, and the fuzz workspace in step with
-//! the targets.
+//! The committed fuzz corpora, replayed on the stable toolchain, and the fuzz workspace in step
+//! with the targets.
 #![allow(clippy::disallowed_methods)]
 
 use kiban_crash::fuzz::{TARGETS, seeds};

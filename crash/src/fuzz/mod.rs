@@ -1,7 +1,7 @@
 //! The bodies of the fuzz targets: any bytes in, a panic out if a promise is broken.
 //!
-//! - [`decode`]: logs, manifests and batches. [`table`]: tables. [`lockstep`]: operations beside the
-//!   oracle, without and with crashes.
+//! - [`decode`]: logs, manifests and batches. [`table`]: tables. [`lockstep`]: operations beside
+//!   the oracle, without and with crashes.
 //! - [`Input`]: raw bytes, or a valid file that was mutated, its checksums made right again or not.
 //!
 //! Invariants
