@@ -5,12 +5,15 @@
 //! - Whatever ran is delivered to every place that was asked for, interrupted or not.
 #![allow(clippy::disallowed_methods, reason = "the runner stands outside the engine")]
 
-use super::cli::{Cli, Command, MergeArgs, MutantsArgs, OutputArgs, Seed, Shard, StagesArgs};
+use super::cli::{
+    Cli, Command, MergeArgs, MutantsArgs, OutputArgs, Seed, Shard, StagesArgs, TraceArgs,
+    TraceFormat,
+};
 use super::interrupt::Interrupt;
 use super::mutants::layers::Order;
 use super::output::Output;
 use super::page::{Block, Page, Table, Tone};
-use super::{merge, mutants, revision};
+use super::{merge, mutants, revision, trace};
 use crate::report::Report;
 use clap::Parser;
 use kiban::env::probe::Stage;
@@ -31,6 +34,7 @@ pub fn main() -> ExitCode {
         Some(Command::Mutants(args)) => run_mutants(&args),
         Some(Command::Stages(args)) => list_stages(&args),
         Some(Command::Merge(args)) => run_merge(&args),
+        Some(Command::Trace(args)) => run_trace(&args),
         _ => Err(Refusal { code: USAGE, why: "not yet".to_owned() }),
     };
     match done {
@@ -155,4 +159,16 @@ fn list_stages(args: &StagesArgs) -> Done {
     });
     output.deliver_parts(&page, &json.to_string(), &[], 0.0).map_err(environment)?;
     Ok(0)
+}
+
+fn run_trace(args: &TraceArgs) -> Done {
+    let format = args.format.or_else(|| trace::read::format_of(&args.file)).ok_or_else(|| {
+        usage(format!("{}: expected --format ops, tsv or blockio", args.file.display()))
+    })?;
+    let case = trace::read::read(&args.file, format).map_err(usage)?;
+    let Begin { output, mut report, .. } = begin("trace", &args.output, args.seed)?;
+    let own_options = format == TraceFormat::Ops;
+    let task = trace::Task { case, own_options, seed: report.seed, dir: args.dir.clone() };
+    trace::run(&task, &mut report, &Interrupt::install());
+    deliver(&output, &report)
 }
