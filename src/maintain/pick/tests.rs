@@ -233,10 +233,22 @@ impl Life {
         for steps in 0.. {
             assert!(steps <= 10 * (tables + 10), "no end in sight");
             if self.step().is_none() {
+                self.check_settled();
                 return steps;
             }
         }
         unreachable!()
+    }
+
+    /// B120: no plan means that there is nothing to do, not that it was too much.
+    fn check_settled(&self) {
+        let (runs, options, fenced) = (Runs(&self.version), &self.options, &self.fenced);
+        let picker = Picker { runs, options, fenced };
+        if fenced.is_empty() {
+            let groups = picker.groups(picker.bottom());
+            assert!(groups.iter().all(|group| group.len() < picker.fanout()), "{groups:?}");
+            assert!(picker.ripe().is_none(), "what is above the bottom goes into it");
+        }
     }
 
     /// What a reader sees: the newest version of each key.
