@@ -11,7 +11,8 @@ use crate::error::Result;
 use crate::memtable::MemCursor;
 use crate::table::Purpose;
 
-/// A memtable's cursor or a run's.
+/// A memtable's cursor or a run's. Not boxed: a scan would allocate once more for each run.
+#[allow(clippy::large_enum_variant)]
 pub(crate) enum Source {
     Memtable(MemCursor),
     Run(RunCursor),

@@ -27,15 +27,10 @@ impl Core {
             let slices = moved(&version, &plan);
             return Ok(Job::CompactBuilt(plan, Output { tables: Vec::new() }, slices));
         }
-        self.merge_runs(&version, &plan)
-            .map_err(|error| {
-                fence(maintainer, &version, &plan, &error);
-                error
-            })
-            .map(|output| {
-                let slices = output.tables.iter().cloned().map(TableSlice::whole).collect();
-                Job::CompactBuilt(plan, output, slices)
-            })
+        let merged = self.merge_runs(&version, &plan);
+        let output = merged.inspect_err(|error| fence(maintainer, &version, &plan, error))?;
+        let slices = output.tables.iter().cloned().map(TableSlice::whole).collect();
+        Ok(Job::CompactBuilt(plan, output, slices))
     }
 
     fn merge_runs(&self, version: &Version, plan: &Plan) -> Result<Output> {

@@ -5,13 +5,11 @@
 //! 3. Read the logs and decide where their replay ends (`replay`; the judge is `wal::chain`).
 //! 4. Build what they show into new tables; sync them and the directory.
 //! 5. Install one new manifest that names them and whose flushed sequence lies beyond every
-//! sequence
-//!    found in any log, dropped ones included. From here on the decision is final (D4).
+//!    sequence found in any log, dropped ones included. From here on the decision is final (D4).
 //! 6. Create the first log of the new chain. 7. Remove what nobody names (`orphans`).
 //!
 //! Invariants
-//! - D3, O1: what is shown is a cut of the commit order with every acknowledged durable write in
-//!   it.
+//! - D3, O1: what is shown is a cut of the commit order that has every acknowledged durable write.
 //! - Recovery trusts no page that it did not write: nothing is appended to an old file, and nothing
 //!   invalid ever becomes valid (B123).
 //! - O3: a crash anywhere before the end of step 5 leaves the old state and orphans; recovering
