@@ -2,11 +2,24 @@
 #![forbid(unsafe_code)]
 
 pub mod adapter;
+pub mod case;
+pub mod check;
 pub mod corruption;
+pub mod counters;
 pub mod disk;
+pub mod evidence;
 pub mod fuzz;
+pub mod life;
+pub mod pool;
+pub mod replay;
 pub mod report;
 pub mod runner;
+pub mod script;
+pub mod shrink;
+pub mod sim;
+pub mod stages;
+pub mod sweep;
+pub mod tally;
 
 /// The engine as the adapter knows it; a checked form has a module of this name over its own copy.
 mod engine {

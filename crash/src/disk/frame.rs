@@ -247,7 +247,8 @@ impl Disk {
         if let Some(fault) = fault
             && self.injected.len() < INJECTED_MAX
         {
-            self.injected.push(Injected { call: index, stage: self.stage, op, fault });
+            let path = path.clone();
+            self.injected.push(Injected { call: index, stage: self.stage, op, path, fault });
         }
         if self.log.len() >= self.log_max {
             self.log.pop_front();

@@ -78,7 +78,7 @@ impl fmt::Display for Call {
 }
 
 /// A fault that was injected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Injected {
     /// The number of the call.
     pub call: u64,
@@ -86,6 +86,8 @@ pub struct Injected {
     pub stage: u8,
     /// The call.
     pub op: Op,
+    /// What it was about, as in [`Call::path`].
+    pub path: Arc<str>,
     /// The fault.
     pub fault: Fault,
 }

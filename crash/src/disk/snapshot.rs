@@ -178,6 +178,17 @@ impl Snapshot {
         }
     }
 
+    /// One choice, without building its image: everything survives (0), nothing does (1), one axis
+    /// alone is lost or kept (2), or each is picked at random (3 and above).
+    #[must_use]
+    pub fn choice(&self, manner: usize, seed: u64) -> Choice {
+        let (axes, limit) = (self.choices(), usize::MAX);
+        let (tries, exhaustive, next, seen) = (limit, false, 0, BTreeSet::new());
+        let images = Images { snapshot: self, axes, seed, limit, tries, exhaustive, next, seen };
+        let picks = if manner < 3 { images.sample(manner) } else { images.random(manner as u64) };
+        Choice { picks }
+    }
+
     /// The dirty set and the fate of each part, one line each, for a failure report.
     #[must_use]
     pub fn describe(&self, choice: &Choice) -> String {

@@ -1,0 +1,163 @@
+//! Counters that must fire: each counts real evidence of one thing that a campaign must have met.
+//!
+//! Invariants
+//! - A counter is bumped where the thing is seen on disk or in the engine's answer, never where it
+//!   was only intended.
+//! - One that stays at zero over a whole directed pass fails the campaign: the rig no longer
+//!   produces what it claims to test.
+
+use std::collections::BTreeMap;
+
+macro_rules! counters {
+    ($($variant:ident = $name:literal: $what:literal,)*) => {
+        /// A thing that a campaign must meet.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum Counter { $(#[doc = $what] $variant,)* }
+
+        impl Counter {
+            /// Every counter.
+            pub const ALL: &'static [Counter] = &[$(Counter::$variant,)*];
+
+            /// Its name in reports.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(Counter::$variant => $name,)* }
+            }
+
+            /// The evidence that it counts.
+            #[must_use]
+            pub fn what(self) -> &'static str {
+                match self { $(Counter::$variant => $what,)* }
+            }
+        }
+    };
+}
+
+counters! {
+    TailDropped = "torn last record dropped":
+        "A recovery said that it dropped the end of a log.",
+    TailLost = "unsynced tail lost":
+        "A recovered state lacked writes that had returned and were not durable.",
+    TailKept = "unsynced tail kept":
+        "A power cut kept buffered writes that no sync had covered.",
+    InFlightKept = "in-flight write survived":
+        "A recovered state held a write that had not returned.",
+    BatchTorn = "batch torn":
+        "A batch's frame was cut inside by the crash, and no part of it was shown.",
+    BetweenFlushes = "crash between the two flushes of one log":
+        "A crash image held a log that fed one flushed and one unflushed memtable.",
+    RotatedUnsynced = "rotated log unsynced at crash":
+        "A crash image held a rotated log with bytes that no sync had covered.",
+    LateName = "late directory entry came back":
+        "A crash image had a name that the engine had removed, or renamed away.",
+    NameLost = "directory entry lost":
+        "A crash image lacked a name that the engine had made.",
+    LengthLost = "file length lost":
+        "A crash image had a file shorter or longer than the engine had left it.",
+    StaleShown = "stale block shown":
+        "A crash image showed old contents where a file was extended and not yet written.",
+    InsideCreate = "crash inside create":
+        "An image was taken before the first open had returned.",
+    InsideFlush = "crash inside flush install":
+        "An image was taken between a flush's table and its version.",
+    InsideCompact = "crash inside compaction install":
+        "An image was taken between a compaction's tables and its version.",
+    InsideCurrent = "crash inside current swap":
+        "An image was taken while CURRENT changed hands.",
+    RecoveryCrashed = "recovery crashed and recovered again":
+        "An image taken inside a recovery was recovered.",
+    RecoveryCrashedTwice = "recovery crashed twice":
+        "An image taken inside the recovery of an image taken inside a recovery was recovered.",
+    CrashAfterRecovery = "crash after recovery":
+        "An image taken after a recovery had returned and more was written was recovered.",
+    RecoveryBuilt = "recovery built a table":
+        "A recovery replayed records into tables of its own.",
+    OrphanRemoved = "orphan removed":
+        "A recovery removed files that nobody named.",
+    SyncPoisoned = "failed sync poisoned":
+        "A log's sync failed, and the handle refused writes from then on.",
+    AppendPoisoned = "failed append poisoned":
+        "A log's write failed, and the handle refused writes from then on.",
+    ManifestPoisoned = "failed manifest write poisoned":
+        "A manifest's write or sync failed, and the handle refused writes from then on.",
+    DirSyncPoisoned = "failed directory sync poisoned":
+        "A directory's sync failed, and the handle refused writes from then on.",
+    EffectLanded = "error though the effect landed":
+        "A call answered with an error although its effect stood.",
+    LandedWriteShown = "write with an error came back":
+        "A write that had answered with an error was there after the reopen.",
+    LandedWriteGone = "write with an error was gone":
+        "A write that had answered with an error was not there after the reopen.",
+    DiskFull = "disk full refused":
+        "A write was refused for want of space, the handle went on, and a later write succeeded.",
+    BuildRetried = "failed table build retried":
+        "A flush or compaction failed while building and was done again.",
+    PoisonedReads = "poisoned handle still read":
+        "Reads of a poisoned handle matched the view last published.",
+    OpenRefused = "failed open tried again":
+        "An open answered with an error, and the next one without faults recovered.",
+    ReadFailed = "read error passed up":
+        "A read answered with a typed error that was injected.",
+    ShortCall = "short read or write completed":
+        "A call moved fewer bytes than asked, and the engine went on.",
+    NoPreallocation = "preallocation unsupported":
+        "A log was made on a file system without preallocation.",
+    SnapshotHeld = "snapshot held across compaction":
+        "A snapshot was read after a compaction that was made while it lived.",
+    BottomMerged = "tombstone dropped at the bottom":
+        "Entries left the database in a compaction.",
+    ManifestRolled = "manifest replaced":
+        "A manifest outgrew its limit and another took its place.",
+    Stalled = "stall entered and left":
+        "A write had to wait for maintenance, and went on.",
+    LargeBatch = "batch larger than a memtable":
+        "A batch got an arena and log space of its own.",
+}
+
+/// Counts, one for each [`Counter`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counters(Vec<u64>);
+
+impl Default for Counters {
+    fn default() -> Self {
+        Self(vec![0; Counter::ALL.len()])
+    }
+}
+
+impl Counters {
+    /// Counts one.
+    pub fn fire(&mut self, counter: Counter) {
+        self.add(counter, 1);
+    }
+
+    /// Counts `n`.
+    pub fn add(&mut self, counter: Counter, n: u64) {
+        self.0[counter as usize] += n;
+    }
+
+    /// How often it fired.
+    #[must_use]
+    pub fn get(&self, counter: Counter) -> u64 {
+        self.0[counter as usize]
+    }
+
+    /// Adds what `other` counted.
+    pub fn absorb(&mut self, other: &Self) {
+        for (mine, n) in self.0.iter_mut().zip(&other.0) {
+            *mine += n;
+        }
+    }
+
+    /// Those that never fired.
+    pub fn silent(&self) -> impl Iterator<Item = Counter> + '_ {
+        Counter::ALL.iter().copied().filter(|&counter| self.get(counter) == 0)
+    }
+
+    /// By name, for a report.
+    #[must_use]
+    pub fn by_name(&self) -> BTreeMap<String, u64> {
+        let named = |&counter: &Counter| (counter.name().to_owned(), self.get(counter));
+        Counter::ALL.iter().map(named).collect()
+    }
+}
