@@ -9,6 +9,8 @@
 //!
 //! Why not safe: `UnsafeCell` is handed on so that `memtable::arena` can be seen by loom.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
+// In some forms a notification returns a count, in others nothing.
+#![allow(clippy::let_unit_value)]
 
 #[cfg(all(feature = "loom", feature = "shuttle"))]
 compile_error!("a build is in one form: loom or shuttle, not both");

@@ -7,6 +7,7 @@
 //! ordered and acknowledged at that instant: D1, D3, A1.
 //!
 //! Shuttle treats atomics as sequentially consistent, so weak-memory bugs are loom's to find.
+#![allow(clippy::disallowed_types)]
 
 #[path = "../../../crash/src/adapter.rs"]
 mod adapter;
