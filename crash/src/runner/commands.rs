@@ -6,14 +6,14 @@
 #![allow(clippy::disallowed_methods, reason = "the runner stands outside the engine")]
 
 use super::cli::{
-    Cli, Command, MergeArgs, MutantsArgs, OutputArgs, Seed, Shard, StagesArgs, TraceArgs,
-    TraceFormat,
+    Budget, Cli, Command, LayerArgs, MergeArgs, MutantsArgs, OutputArgs, Seed, Shard, StagesArgs,
+    TraceArgs, TraceFormat,
 };
 use super::interrupt::Interrupt;
 use super::mutants::layers::Order;
 use super::output::Output;
 use super::page::{Block, Page, Table, Tone};
-use super::{merge, mutants, revision, trace};
+use super::{layer, merge, mutants, revision, trace};
 use crate::report::Report;
 use clap::Parser;
 use kiban::env::probe::Stage;
@@ -35,6 +35,7 @@ pub fn main() -> ExitCode {
         Some(Command::Stages(args)) => list_stages(&args),
         Some(Command::Merge(args)) => run_merge(&args),
         Some(Command::Trace(args)) => run_trace(&args),
+        Some(Command::Layer(args)) => run_layer(&args),
         _ => Err(Refusal { code: USAGE, why: "not yet".to_owned() }),
     };
     match done {
@@ -170,5 +171,16 @@ fn run_trace(args: &TraceArgs) -> Done {
     let own_options = format == TraceFormat::Ops;
     let task = trace::Task { case, own_options, seed: report.seed, dir: args.dir.clone() };
     trace::run(&task, &mut report, &Interrupt::install());
+    deliver(&output, &report)
+}
+
+fn run_layer(args: &LayerArgs) -> Done {
+    let json = OutputArgs { json: true, ..OutputArgs::default() };
+    let Begin { output, mut report, .. } = begin("layer", &json, Some(args.seed))?;
+    let Budget::Cases(cases) = args.budget else {
+        return Err(usage("--budget: a layer takes a number of cases".to_owned()));
+    };
+    let task = layer::Task { seed: report.seed, cases, jobs: args.jobs };
+    layer::run(&args.name, task, &mut report).map_err(usage)?;
     deliver(&output, &report)
 }

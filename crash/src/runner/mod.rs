@@ -12,6 +12,7 @@ pub mod cases;
 pub mod cli;
 pub mod interrupt;
 pub mod junit;
+pub mod layer;
 pub mod merge;
 pub mod mutants;
 pub mod output;

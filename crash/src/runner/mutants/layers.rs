@@ -20,24 +20,38 @@ pub struct Layer {
     pub name: &'static str,
     /// What it does.
     pub what: &'static str,
-    /// Its budget, in cases.
-    pub cases: u64,
+    /// How it is run.
+    pub way: Way,
     /// After so many seconds it has hung.
     pub limit_s: u64,
 }
 
+/// How a layer is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// By the mutated runner, so many cases.
+    Cases(u64),
+    /// As tests of a package of the mutated workspace.
+    Tests(&'static [&'static str]),
+}
+
 /// Every layer, in order of cost.
 pub const LAYERS: &[Layer] = &[
-    Layer { name: "SEQ", what: "lockstep with the oracle, no faults", cases: 400, limit_s: 120 },
-    Layer { name: "FLIP", what: "damage to every kind of file", cases: 1, limit_s: 180 },
-    Layer { name: "CRASH", what: "crash campaign, directed pass", cases: 400, limit_s: 240 },
-    Layer { name: "RECR", what: "crashes inside recoveries", cases: 200, limit_s: 240 },
-    Layer { name: "ERR", what: "injected errors", cases: 400, limit_s: 240 },
-    Layer { name: UNIT, what: "the engine's own unit tests", cases: 1, limit_s: 240 },
+    layer("SEQ", Way::Cases(400), 120, "lockstep with the oracle, no faults"),
+    layer("FLIP", Way::Cases(1), 240, "damage to every kind of file"),
+    layer("UNIT", Way::Tests(&["--package", "kiban", "--lib"]), 240, "the engine's own unit tests"),
+    layer("SCHED", Way::Tests(&["--package", "kiban-loom"]), 600, "loom: kernels, bounded"),
+    layer(
+        "SxC",
+        Way::Tests(&["--package", "kiban-shuttle"]),
+        600,
+        "shuttle: schedules with crashes",
+    ),
 ];
 
-/// The layer that is not the runner's.
-pub const UNIT: &str = "UNIT";
+const fn layer(name: &'static str, way: Way, limit_s: u64, what: &'static str) -> Layer {
+    Layer { name, what, way, limit_s }
+}
 
 /// What a layer came to.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,11 +83,11 @@ pub struct Order {
 
 /// Runs `layer` with the mutated `binary`.
 #[must_use]
-pub fn run(binary: &Path, layer: &Layer, order: Order) -> End {
+pub fn run(binary: &Path, layer: &Layer, cases: u64, order: Order) -> End {
     let mut command = Command::new(binary);
     command.args(["layer", layer.name]);
     command.args(["--seed", &order.seed.to_string(), "--jobs", &order.jobs.to_string()]);
-    command.args(["--budget", &layer.cases.to_string()]);
+    command.args(["--budget", &cases.to_string()]);
     match execute(&mut command, Duration::from_secs(layer.limit_s)) {
         Ok(None) => End::Hung,
         Ok(Some(ended)) => judge(&ended),
@@ -81,15 +95,15 @@ pub fn run(binary: &Path, layer: &Layer, order: Order) -> End {
     }
 }
 
-/// Runs the unit tests, which count no cases.
+/// Runs a layer that is tests of a package; they count no cases.
 #[must_use]
-pub fn run_unit_tests(command: &mut Command, limit: Duration) -> End {
+pub fn run_tests(command: &mut Command, limit: Duration) -> End {
     match execute(command, limit) {
         Ok(None) => End::Hung,
         Ok(Some(ended)) if ended.status.success() => End::Survived(Report::default()),
         Ok(Some(ended)) => {
             let got = tail(&(ended.stdout + &ended.stderr), 20);
-            let what = "a unit test failed".to_owned();
+            let what = "a test failed".to_owned();
             let failure = Failure { promise: "-".to_owned(), what, got, ..Failure::default() };
             let mut report = Report::default();
             report.totals.cases = 1;

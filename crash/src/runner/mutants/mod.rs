@@ -2,7 +2,7 @@
 //!
 //! The way: read the catalogue, copy the workspace, run every layer on the unmutated copy (the
 //! control), then for each seeded bug: apply, build, run the layers in order of cost until one
-//! kills it, and put a row into the kill matrix.
+//! kills it, and put a row into the kill matrix. Last, the control runs the layers that are tests.
 //!
 //! Invariants
 //! - A kill counts only because the control survived the same layer with the same seed and budget:
@@ -20,7 +20,7 @@ use crate::runner::interrupt::Interrupt;
 use crate::runner::page::{Block, Page};
 use crate::runner::progress::{Length, Progress};
 use catalog::Mutant;
-use layers::{End, LAYERS, Layer, Order, UNIT};
+use layers::{End, LAYERS, Layer, Order, Way};
 use scratch::{Scratch, Trouble};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -66,36 +66,55 @@ fn run_all(
 ) -> Result<(), Trouble> {
     progress.say(0, "control: copying and building the unmutated engine");
     let mut scratch = Scratch::prepare(workspace)?;
-    scratch.set(None)?;
-    let binary = scratch.build()?;
-    for layer in LAYERS {
-        progress.say(0, &format!("control: {}", layer.name));
-        let end = run_layer(&scratch, &binary, layer, task.order)?;
-        if interrupt.wished() || end == End::Interrupted {
-            return Ok(());
-        }
-        match end {
-            End::Survived(layer_report) => report.totals.absorb(&layer_report.totals),
-            other => {
-                report.control = Some(format!("{}: {}", layer.name, describe(&other)));
-                return Ok(());
-            }
-        }
+    let cheap = LAYERS.iter().filter(|layer| matches!(layer.way, Way::Cases(_)));
+    if !control(&mut scratch, cheap, task, report, progress)? || interrupt.wished() {
+        return Ok(());
     }
-    report.control = Some("alive".to_owned());
+    let mut reached = 0;
     for (at, mutant) in task.mutants.iter().enumerate() {
         let done = at as u64 + 1;
         progress.say(done, &format!("{}: building", mutant.id));
-        let say = |layer: &Layer, progress: &mut Progress| {
-            progress.say(done, &format!("{}: {}", mutant.id, layer.name));
+        let begin = |layer: usize| {
+            reached = reached.max(layer);
+            progress.say(done, &format!("{}: {}", mutant.id, LAYERS[layer].name));
         };
-        let result = try_one(&mut scratch, mutant, task, |layer| say(layer, progress))?;
+        let result = try_one(&mut scratch, mutant, task, begin)?;
         if interrupt.wished() {
             return Ok(());
         }
         report.mutants.push(result);
     }
+    // Tests take long to build: the control runs those that some seeded bug has got to.
+    let dear = LAYERS[..=reached].iter().filter(|layer| matches!(layer.way, Way::Tests(_)));
+    if control(&mut scratch, dear, task, report, progress)? {
+        report.control = Some("alive".to_owned());
+    }
     Ok(())
+}
+
+/// The unmutated engine against `layers`; whether it survives them.
+fn control<'a>(
+    scratch: &mut Scratch,
+    layers: impl Iterator<Item = &'a Layer>,
+    task: &Task,
+    report: &mut Report,
+    progress: &mut Progress,
+) -> Result<bool, Trouble> {
+    scratch.set(None)?;
+    let binary = scratch.build()?;
+    for layer in layers {
+        progress.say(report.mutants.len() as u64, &format!("control: {}", layer.name));
+        match run_layer(scratch, &binary, layer, task.order)? {
+            End::Survived(seen) => report.totals.absorb(&seen.totals),
+            End::Interrupted => return Ok(false),
+            End::Trouble(why) => return Err(Trouble::Environment(why)),
+            other => {
+                report.control = Some(format!("{}: {}", layer.name, describe(&other)));
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
 }
 
 /// One seeded bug against the layers.
@@ -103,7 +122,7 @@ fn try_one(
     scratch: &mut Scratch,
     mutant: &Mutant,
     task: &Task,
-    mut begin: impl FnMut(&Layer),
+    mut begin: impl FnMut(usize),
 ) -> Result<MutantResult, Trouble> {
     let mut result = MutantResult { id: mutant.id.clone(), ..MutantResult::default() };
     let built = scratch.set(Some(mutant)).and_then(|()| scratch.build());
@@ -116,8 +135,8 @@ fn try_one(
         Err(trouble) => return Err(trouble),
     };
     let mut silent: Option<&Layer> = None;
-    for layer in LAYERS {
-        begin(layer);
+    for (at, layer) in LAYERS.iter().enumerate() {
+        begin(at);
         let begun = Instant::now();
         let end = run_layer(scratch, &binary, layer, task.order)?;
         if !result.killed {
@@ -151,16 +170,17 @@ fn run_layer(
     layer: &Layer,
     order: Order,
 ) -> Result<End, Trouble> {
-    if layer.name != UNIT {
-        return Ok(layers::run(binary, layer, order));
-    }
-    let mut command = match scratch.build_unit_tests() {
+    let which = match layer.way {
+        Way::Cases(cases) => return Ok(layers::run(binary, layer, cases, order)),
+        Way::Tests(which) => which,
+    };
+    let mut command = match scratch.build_tests(which) {
         Ok(command) => command,
-        // A unit test that no longer compiles has seen the bug: it is the build that is red.
+        // A test that no longer compiles has seen the bug: it is the build that is red.
         Err(Trouble::Sources(why)) => return Ok(End::Aborted(why)),
         Err(trouble) => return Err(trouble),
     };
-    Ok(layers::run_unit_tests(&mut command, Duration::from_secs(layer.limit_s)))
+    Ok(layers::run_tests(&mut command, Duration::from_secs(layer.limit_s)))
 }
 
 /// Puts what a layer saw into the row.

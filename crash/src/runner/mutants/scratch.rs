@@ -110,15 +110,14 @@ impl Scratch {
         Ok(self.target.join("mutant").join("kiban-crash"))
     }
 
-    /// Builds the engine's own unit tests in the copy, and returns the command that runs them.
+    /// Builds tests in the copy, and returns the command that runs them.
     ///
     /// # Errors
     /// The compiler's words.
-    pub fn build_unit_tests(&self) -> Result<Command, Trouble> {
-        self.cargo(&["test", "--package", "kiban", "--lib", "--no-run"])?;
-        let mut command = self.cargo_command(&["test", "--package", "kiban", "--lib"]);
-        command.args(["--", "--format", "terse"]);
-        Ok(command)
+    pub fn build_tests(&self, which: &[&str]) -> Result<Command, Trouble> {
+        let arguments = [&["test"], which].concat();
+        self.cargo(&[&arguments[..], &["--no-run"]].concat())?;
+        Ok(self.cargo_command(&arguments))
     }
 
     fn cargo_command(&self, arguments: &[&str]) -> Command {

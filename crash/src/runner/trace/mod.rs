@@ -19,7 +19,7 @@ use super::interrupt::Interrupt;
 use super::progress::{Length, Progress};
 use crate::report::Report;
 use kiban_model::config::Config;
-use kiban_model::ops::{Case, Op};
+use kiban_model::ops::Case;
 use std::path::PathBuf;
 use std::time::Instant;
 
