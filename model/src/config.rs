@@ -70,7 +70,7 @@ fields! {
     /// 1 reads by `pread` through the block cache, 0 through maps.
     reads_pread = 0, [0, 1];
     /// Runs of one size merged into one.
-    tier_runs = 2, [2, 3, 4];
+    tier_runs = 3, [2, 3, 4];
     /// Runs at which writes wait.
     runs_stop = 8, [5, 6, 8, 12];
     /// Bytes of input of one compaction slice.
@@ -82,12 +82,31 @@ fields! {
     /// Values up to this length are copied.
     value_copy_bytes_max = 64, [0, 1, 16, 64, 4096];
     /// Bytes at which a manifest is replaced.
-    manifest_bytes_max = 1024, [256, 512, 1024, 1048576];
+    manifest_bytes_max = 4096, [256, 512, 4096, 1048576];
     /// 1 runs maintenance on the caller after writes.
     inline_maintenance = 1, [1, 0];
 }
 
 impl Config {
+    /// A small program's options: a flush after a hundred writes, not after twenty.
+    #[must_use]
+    pub fn standard() -> Self {
+        Self {
+            memtable_bytes: 16_384,
+            log_bytes: 16_384,
+            log_budget_bytes: 65_536,
+            block_bytes: 256,
+            restart_interval: 4,
+            table_bytes_max: 16_384,
+            cache_bytes: 65_536,
+            tier_runs: 4,
+            runs_stop: 12,
+            compaction_slice_bytes: 65_536,
+            manifest_bytes_max: 16_384,
+            ..Self::default()
+        }
+    }
+
     /// What to set to get from here to `other`.
     #[must_use]
     pub fn changes_to(&self, other: &Self) -> Vec<(&'static str, u64)> {

@@ -154,7 +154,7 @@ impl Truth {
     /// The write that was issued returned `Ok(seq)`.
     pub fn acknowledge(&mut self, seq: u64, durable: bool) {
         let pending = self.pending.take().expect("invariant: a write is issued before it returns");
-        self.oracle.commit(seq, &pending.records);
+        self.oracle.commit(seq, pending.records);
         self.cuts.push(Cut { seq, hash: pending.hash });
         self.floor_kill = self.acknowledged();
         if durable {

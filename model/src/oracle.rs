@@ -43,16 +43,12 @@ impl Oracle {
     }
 
     /// Applies a batch whose last record has sequence `seq`. A later record of the same key wins.
-    pub fn commit(&mut self, seq: u64, records: &[Record]) {
+    pub fn commit(&mut self, seq: u64, records: Vec<Record>) {
         let count = records.len() as u64;
         assert!(count > 0 && seq >= count, "a commit has records and room for their sequences");
         assert!(seq - count >= self.last_seq(), "a commit comes after those before it");
-        for (record, seq) in records.iter().zip(seq - count + 1..) {
-            let version = (seq, record.value.clone());
-            match self.keys.get_mut(&record.key) {
-                Some(versions) => versions.push(version),
-                None => drop(self.keys.insert(record.key.clone(), vec![version])),
-            }
+        for (Record { key, value }, seq) in records.into_iter().zip(seq - count + 1..) {
+            self.keys.entry(key).or_default().push((seq, value));
         }
         self.commits.push(seq);
     }
@@ -170,9 +166,9 @@ mod tests {
 
     fn sample() -> Oracle {
         let mut oracle = Oracle::default();
-        oracle.commit(1, &[put(b"a", "1")]);
-        oracle.commit(4, &[put(b"a", "2"), put(b"b", "2"), put(b"b", "3")]);
-        oracle.commit(6, &[delete(b"a")]);
+        oracle.commit(1, vec![put(b"a", "1")]);
+        oracle.commit(4, vec![put(b"a", "2"), put(b"b", "2"), put(b"b", "3")]);
+        oracle.commit(6, vec![delete(b"a")]);
         oracle
     }
 
@@ -195,7 +191,7 @@ mod tests {
         let all: [&[u8]; 9] =
             [b"", b"\0", b"a", b"a\xff", b"a\xff\xff", b"b", b"\xfe\xff", b"\xff", b"\xff\xff\0"];
         for (key, seq) in all.iter().zip(1..) {
-            oracle.commit(seq, &[put(key, "v")]);
+            oracle.commit(seq, vec![put(key, "v")]);
         }
         for prefix in all {
             let want: Vec<Key> =

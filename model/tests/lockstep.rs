@@ -96,15 +96,15 @@ fn config(cases: u32) -> ProptestConfig {
 }
 
 prop_state_machine! {
-    #![proptest_config(config(120))]
+    #![proptest_config(config(150))]
 
     #[test]
-    fn the_standard_mix_agrees_with_the_oracle(sequential 1..200 => Standard);
+    fn the_standard_mix_agrees_with_the_oracle(sequential 1..500 => Standard);
 }
 
 prop_state_machine! {
-    #![proptest_config(config(240))]
+    #![proptest_config(config(400))]
 
     #[test]
-    fn any_swarm_agrees_with_the_oracle(sequential 1..120 => Swarm);
+    fn any_swarm_agrees_with_the_oracle(sequential 1..160 => Swarm);
 }

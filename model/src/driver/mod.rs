@@ -54,6 +54,8 @@ pub struct Driver {
     epoch: u64,
     /// Runs there may be: the stop threshold, or what an open with a lower one found.
     runs_max: u64,
+    /// Bytes of the largest write since the open.
+    write_bytes_max: u64,
     snapshots: [Option<HeldSnapshot>; SLOTS],
     iters: [Option<HeldIter>; SLOTS],
     slices: HeldSlices,

@@ -77,6 +77,7 @@ impl Driver {
             tolerance: Tolerance::default(),
             epoch: 0,
             runs_max: 0,
+            write_bytes_max: 0,
             snapshots: Default::default(),
             iters: Default::default(),
             slices: HeldSlices::default(),
@@ -124,6 +125,7 @@ impl Driver {
         let db = admitted!(self.tolerance.sort("D1", result));
         self.db = Some(db);
         self.epoch += 1;
+        self.write_bytes_max = 0;
         self.runs_max = self.open_db().stats().runs.max(self.config.runs_stop);
         let whole = self.whole(self.open_db())?;
         let hash = match whole {
@@ -289,12 +291,30 @@ impl Driver {
         }
     }
 
-    /// A database of another directory, opened, compared with what readers see now, and closed.
+    /// A copy in another directory: opened, compared with what readers see now, written to, and
+    /// opened again, since a copy is a database of its own.
     pub(super) fn compare_copy(&self, dir: &Path) -> Done {
-        let result = Kiban::open(dir, options(&self.config, &self.env));
-        let db = admitted!(self.tolerance.sort("D2", result));
+        const MARK: &[u8] = b"written to the copy";
+        let open = || self.tolerance.sort("D2", Kiban::open(dir, options(&self.config, &self.env)));
+        let mut db = admitted!(open());
         let outcome = self.compare(&db, "D2")?;
         admitted!(self.tolerance.sort("D2", db.verify()));
+        let old = admitted!(self.tolerance.sort("D2", db.get(MARK)));
+        admitted!(self.tolerance.sort("B1", db.put_durable(MARK, MARK)));
+        admitted!(self.tolerance.sort("D2", db.close()));
+        let mut db = admitted!(open());
+        let got = admitted!(self.tolerance.sort("D2", db.get(MARK)));
+        if got.as_deref() != Some(MARK) {
+            return Err(Mismatch::value("D1", Some(MARK), got.as_deref()));
+        }
+        admitted!(self.tolerance.sort(
+            "B1",
+            match old {
+                Some(old) => db.put(MARK, old),
+                None => db.delete(MARK),
+            }
+        ));
+        self.compare(&db, "D2")?;
         admitted!(self.tolerance.sort("D2", db.close()));
         Ok(outcome)
     }

@@ -93,6 +93,8 @@ impl Driver {
         let count = records.len() as u64;
         let tells = !poisoned && !too_large && count > 0;
         if tells {
+            let bytes = records.iter().map(record_bytes).sum();
+            self.write_bytes_max = self.write_bytes_max.max(bytes);
             self.truth.issue(records);
         }
         let result = call(self.open_db_mut());
@@ -255,9 +257,14 @@ impl Driver {
         let held = self.snapshots.iter().flatten().filter(|held| held.epoch == self.epoch);
         let snapshots = held.count() as u64;
         let config = &self.config;
+        // The budget and one log, which may be a large write's own; and the log that this one took
+        // over from, which stays until the next flush also where nothing in it is needed.
+        let one_log = config.log_bytes + self.write_bytes_max;
+        let log_bytes_max = config.log_budget_bytes + 2 * one_log;
         let bounds = [
             ("B1", "runs", stats.runs, 0, self.runs_max),
             ("B1", "frozen memtables", stats.memtables_frozen, 0, config.memtables_max - 1),
+            ("B1", "log bytes", stats.log_bytes, 0, log_bytes_max),
             ("G2", "snapshots", stats.snapshots, snapshots, snapshots),
             ("V1", "last sequence", stats.last_sequence, self.truth.oracle.last_seq(), u64::MAX),
             ("V1", "flushed sequence", stats.flushed_sequence, 0, stats.last_sequence),
@@ -276,6 +283,11 @@ impl Driver {
 }
 
 type Done = Result<Outcome, Mismatch>;
+
+/// The bytes of a record in a log at the most, its share of a frame's header included.
+fn record_bytes(record: &Record) -> u64 {
+    (record.key.len() + record.value.as_ref().map_or(0, Value::len)) as u64 + 80
+}
 
 fn too_large(record: &Record, value_bytes_max: u64) -> bool {
     let value = record.value.as_ref().map_or(0, Value::len) as u64;

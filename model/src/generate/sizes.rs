@@ -22,7 +22,9 @@ pub struct Sizes {
 
 impl Sizes {
     /// Lengths for one run.
-    pub fn new(source: &mut impl Source, config: &Config) -> Self {
+    ///
+    /// `edges_64ths` are the shares of lengths at an edge to choose from.
+    pub fn new(source: &mut impl Source, config: &Config, edges_64ths: &[u64]) -> Self {
         let mut limits = vec![
             config.value_copy_bytes_max,
             config.block_bytes,
@@ -39,7 +41,7 @@ impl Sizes {
         let edges = limits.iter().flat_map(around).filter(within).map(|len| len as u32).collect();
         Self {
             edges,
-            edges_64ths: *source.pick(&[4, 0, 1, 16]),
+            edges_64ths: *source.pick(edges_64ths),
             small: *source.pick(&[9, 2, 33, 100]),
             made_16ths: *source.pick(&[4, 0, 16]),
         }

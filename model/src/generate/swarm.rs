@@ -17,7 +17,7 @@ use std::ops::Bound;
 /// Which proportions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mix {
-    /// Every operation, in a program's proportions; options as they are by default.
+    /// Every operation, in a program's proportions and with its options.
     Standard,
     /// A random subset with wild weights; random options.
     Swarm,
@@ -25,9 +25,9 @@ pub enum Mix {
 
 /// Weights of the standard mix, in the order of [`Op::KINDS`].
 const STANDARD: [u32; Op::KINDS.len()] = [
-    300, 80, 50, 5, 250, 60, 20, 40, 15, //
-    60, 15, 10, 8, 8, 2, 1, 20, //
-    1, 1, 1, 1, 1, 3, 1, 1,
+    2400, 640, 400, 40, 2000, 480, 160, 320, 120, //
+    480, 120, 80, 64, 64, 16, 4, 160, //
+    3, 3, 2, 4, 2, 24, 1, 1,
 ];
 /// Weights that a swarm gives to what it leaves on.
 const WILD: &[u32] = &[1, 2, 5, 20, 100];
@@ -53,12 +53,12 @@ pub struct Plan {
 impl Plan {
     /// A plan for one run.
     pub fn new(source: &mut impl Source, mix: Mix) -> Self {
-        let (config, weights) = match mix {
-            Mix::Standard => (Config::default(), STANDARD),
-            Mix::Swarm => (swarm_config(source), swarm_weights(source)),
+        let (config, weights, edges) = match mix {
+            Mix::Standard => (Config::standard(), STANDARD, &[1][..]),
+            Mix::Swarm => (swarm_config(source), swarm_weights(source), &[4, 0, 1, 16][..]),
         };
         let keys = Pool::new(source, &config);
-        let sizes = Sizes::new(source, &config);
+        let sizes = Sizes::new(source, &config, edges);
         let durable_16ths = *source.pick(&[2, 0, 8, 16]);
         let batch_max = *source.pick(&[4, 1, 12, 60]);
         let slots = *source.pick(&[1, 2, SLOTS]);
@@ -108,7 +108,7 @@ impl Plan {
             "scan" => Op::Scan {
                 span: self.span(source),
                 view: self.view(source),
-                walk: walk(source, 64),
+                walk: walk(source, 32),
             },
             "iter_open" => Op::IterOpen {
                 slot: self.slot(source),
@@ -257,8 +257,8 @@ fn swarm_weights(source: &mut impl Source) -> [u32; Op::KINDS.len()] {
 }
 
 fn walk(source: &mut impl Source, limit_max: u64) -> Walk {
-    // One walk in eight goes to the end.
-    let limit = (!source.chance(1, 8)).then(|| source.draw(limit_max) as u32);
+    // One walk in sixteen goes to the end.
+    let limit = (!source.chance(1, 16)).then(|| source.draw(limit_max) as u32);
     match source.below(4) {
         0 | 1 => Walk::new(0, 1, limit),
         2 => Walk::new(1, 1, limit),

@@ -37,10 +37,10 @@ proptest! {
 fn both_mixes_draw_every_kind_of_operation() {
     for mix in [Mix::Standard, Mix::Swarm] {
         let mut seen: BTreeMap<usize, u32> = BTreeMap::new();
-        for seed in 0..60 {
+        for seed in 0..150 {
             let mut source = Seed(seed);
             let plan = Plan::new(&mut source, mix);
-            for op in plan.case(&mut source, 400).ops {
+            for op in plan.case(&mut source, 1000).ops {
                 *seen.entry(op.kind()).or_default() += 1;
             }
         }
