@@ -49,6 +49,9 @@ pub const LAYERS: &[Layer] = &[
     ),
 ];
 
+/// The layers that a seeded bug may name as its cheapest: these, and parts of the campaign.
+pub const NAMES: &[&str] = &["SEQ", "FLIP", "CRASH", "RECR", "ERR", "UNIT", "SCHED", "SxC"];
+
 const fn layer(name: &'static str, way: Way, limit_s: u64, what: &'static str) -> Layer {
     Layer { name, what, way, limit_s }
 }
