@@ -1,9 +1,9 @@
 //! From a crash image to a verdict: recovered, compared whole, used, verified, crashed again.
 //!
 //! Invariants
-//! - An image is counted once all of it is done: recovered by a fresh engine and compared with every
-//!   state that the crash may leave (D1, D2, D3, A1), used in lockstep, every file verified. Images
-//!   taken inside or after a recovery are counted apart.
+//! - An image is counted once all of it is done: recovered by a fresh engine and compared with
+//!   every state that the crash may leave (D1, D2, D3, A1), used in lockstep, every file verified.
+//!   Images taken inside or after a recovery are counted apart.
 //! - What was decided stays (D4): an image of a power cut holds nothing that is not durable, so a
 //!   recovery that is cut short decides nothing else than the one before it; after an open has
 //!   returned, its decision is the only floor.
@@ -413,9 +413,9 @@ impl<'a> View<'a> {
     }
 }
 
-/// What images taken inside `life`'s recovery may show, of a killed process and of a power cut: where
-/// nothing is dirty below a recovery, one that follows decides what it decided. `class` is the crash
-/// before it and `before` what that might leave.
+/// What images taken inside `life`'s recovery may show, of a killed process and of a power cut:
+/// where nothing is dirty below a recovery, one that follows decides what it decided. `class` is
+/// the crash before it and `before` what that might leave.
 #[must_use]
 pub fn views<'a>(
     life: &'a Life,

@@ -137,7 +137,9 @@ fn ground(seed: u64) -> Result<Ground, Error> {
     for n in 90..112 {
         write(&mut db, n, n % 6 == 0)?;
     }
-    let disk = fs.with(|disk| disk.snapshot().killed());
+    // An image on which everything is durable: damage below a dirty page would not be read.
+    let snapshot = fs.with(|disk| disk.snapshot());
+    let disk = snapshot.image(&snapshot.all());
     drop(db);
     let frames = known_frames(&disk);
     Ok(Ground { disk, states, frames, seed })

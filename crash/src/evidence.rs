@@ -132,7 +132,8 @@ pub fn is_between_flushes(image: &Disk, flushed: u64) -> bool {
 }
 
 /// First and last sequence of each group of a log, read by the layout in `docs/FORMAT.md`: a header
-/// of 48 bytes (length at 4, first sequence at 8, count at 16, kind at 20), frames at multiples of 8.
+/// of 48 bytes (length at 4, first sequence at 8, count at 16, kind at 20), frames at multiples of
+/// 8.
 fn frame_spans(log: &[u8]) -> Vec<(u64, u64)> {
     const HEADER: usize = 48;
     const GROUP: u8 = 2;

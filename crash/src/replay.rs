@@ -1,8 +1,8 @@
 //! Plays a script: exactly as written, or searching for the crashes that it leaves open.
 //!
 //! Invariants
-//! - An exact replay takes the image that the script names and no other; a point that does not exist
-//!   is told apart from a promise that holds.
+//! - An exact replay takes the image that the script names and no other; a point that does not
+//!   exist is told apart from a promise that holds.
 //! - A search crashes at every point of a section's last step, over the images of each, and plays
 //!   the next section on each. What it finds is an exact script.
 //! - Both judge by the same rules as the campaign: [`crate::check::views`] says what an image may

@@ -4,7 +4,8 @@
 //! - Every cell is reachable unless [`unreachable`] says why not. A reachable cell that a directed
 //!   pass does not hit fails it; a hit in an unreachable cell fails too: either the reason is wrong
 //!   or a promise is broken.
-//! - [`CALLS`] says which calls each stage makes. A call outside it is a hit in an unreachable cell.
+//! - [`CALLS`] says which calls each stage makes. A call outside it is a hit in an unreachable
+//!   cell.
 //!
 //! It knows no scenario: `directed` has them.
 

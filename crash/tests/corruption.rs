@@ -12,6 +12,9 @@ fn damage_is_detected_or_harmless_or_above_the_watermark() {
             assert!(of_file().map(|v| v.tried).sum::<u64>() > 20, "{file} was damaged");
             assert!(of_file().map(|v| v.detected).sum::<u64>() > 0, "{file}: some is detected");
         }
+        let flips = swept.verdicts.iter().find(|v| (&*v.file, &*v.damage) == ("log", "flip"));
+        let flips = flips.expect("logs are flipped");
+        assert!(flips.detected > 0 && flips.undecidable > 0, "below and above the watermark");
         let undecidable: u64 = swept.verdicts.iter().map(|v| v.undecidable).sum();
         assert!(undecidable > 0, "a torn tail cannot be told from damage");
     }

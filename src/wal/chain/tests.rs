@@ -214,7 +214,8 @@ fn sequences_out_of_order_are_corruption_where_they_matter() {
     assert!(judged(&logs, &flushed(7)).expect_err("half a group flushed").is_corruption());
 }
 
-/// A recovery that saw old bytes where a sync had failed gave up log 3; the device had the new ones.
+/// A recovery that saw old bytes where a sync had failed gave up log 3; the device had the new
+/// ones.
 #[test]
 fn a_log_below_the_floor_counts_for_nothing_whatever_it_holds() -> Result<()> {
     let start = Start { log_floor: FileNumber(4), ..flushed(4) };
