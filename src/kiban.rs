@@ -285,6 +285,7 @@ impl Kiban {
     fn maintain_before_write(&self, batch: &WriteBatch) -> Result<()> {
         let core = &self.core;
         core.health.check_writable()?;
+        core.renew_used_up_reservation()?;
         if core.needs_flush_first(batch.count(), batch.bytes()) {
             core.counters.stalls.add(1);
             core.freeze_if_logs_are_full()?;

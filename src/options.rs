@@ -61,8 +61,8 @@ options! {
     /// Bytes at which a log is rotated, and its preallocated length (default 8 MiB, at least 1
     /// KiB).
     log_bytes: u64 = 8 << 20;
-    /// Bytes of logs that may wait for flushes (default 64 MiB); beyond it the memtable that
-    /// pins the oldest log is flushed.
+    /// Bytes of logs that may wait for flushes (default 64 MiB); beyond it, and beyond 64 logs, the
+    /// memtable that pins the oldest log is flushed.
     log_budget_bytes: u64 = 64 << 20;
     /// Bytes of a data block before compression (default 4 KiB, at least 32).
     block_bytes: usize = 4096;

@@ -18,6 +18,9 @@ use crate::wal::{FrameKind, LogStart, LogWriter, PreparedLog, frame_bytes};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
+/// So many logs may wait for flushes, however short they are: each keeps a file open (B1).
+const ROTATED_MAX: usize = 64;
+
 struct Rotated {
     log: LogWriter,
     last: SeqNo,
@@ -173,6 +176,12 @@ impl Logs {
 
     pub(crate) fn last(&self) -> SeqNo {
         self.last
+    }
+
+    /// Whether a flush should let some go: they hold more than `bytes_max`, or are too many to be
+    /// kept open.
+    pub(crate) fn are_full(&self, bytes_max: u64) -> bool {
+        self.rotated.len() >= ROTATED_MAX || self.bytes() > bytes_max
     }
 
     /// Each log's number and length as far as it was appended, oldest first.

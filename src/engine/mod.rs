@@ -123,7 +123,7 @@ impl Core {
     /// # Errors
     /// `Stalled` where the reservation is used up; the next step of maintenance renews it.
     pub(crate) fn allocate_log(&self) -> Result<FileNumber> {
-        if self.next_file.load(Ordering::Relaxed) >= self.reserved_files.load(Ordering::Relaxed) {
+        if self.reservation_is_used_up() {
             let cause = "no reserved file number is left until maintenance gets on".to_string();
             return Err(Error::Stalled { cause });
         }
@@ -135,13 +135,19 @@ impl Core {
         FileNumber(self.next_file.load(Ordering::Relaxed) + FILES_RESERVED)
     }
 
+    fn reserved_left(&self) -> u64 {
+        let reserved = self.reserved_files.load(Ordering::Relaxed);
+        reserved.saturating_sub(self.next_file.load(Ordering::Relaxed))
+    }
+
     /// Whether half of the reservation is used up.
     pub(crate) fn reservation_is_low(&self) -> bool {
-        let left = self
-            .reserved_files
-            .load(Ordering::Relaxed)
-            .saturating_sub(self.next_file.load(Ordering::Relaxed));
-        left < FILES_RESERVED / 2
+        self.reserved_left() < FILES_RESERVED / 2
+    }
+
+    /// Whether no log can be made before the reservation is renewed.
+    pub(crate) fn reservation_is_used_up(&self) -> bool {
+        self.reserved_left() == 0
     }
 
     /// Notes that a durable manifest reserves the numbers below `reserved`.

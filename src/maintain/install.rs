@@ -147,6 +147,19 @@ impl Core {
         Ok(())
     }
 
+    /// Renews the reservation of file numbers where it has run out: logs take numbers without a
+    /// step of maintenance, those that a full disk refuses too, and may be many to a memtable (B1).
+    ///
+    /// # Errors
+    /// That of the manifest, which poisons.
+    pub(crate) fn renew_used_up_reservation(&self) -> Result<()> {
+        if !self.reservation_is_used_up() {
+            return Ok(());
+        }
+        let mut maintainer = self.maintainer.lock();
+        self.reserve_if_low(maintainer.as_mut().expect("a writable handle has a maintainer"))
+    }
+
     /// Renews the reservation of file numbers before it runs out.
     pub(super) fn reserve_if_low(&self, maintainer: &mut Maintainer) -> Result<()> {
         if !self.reservation_is_low() {

@@ -83,23 +83,24 @@ impl Core {
         Ok(())
     }
 
-    /// Freezes the memtable if the logs have outgrown their budget: flushing it lets them go.
+    /// Freezes the memtable if the logs have outgrown their budget or number: flushing it lets
+    /// them go.
     pub(crate) fn freeze_if_logs_are_full(&self) -> Result<()> {
         if self.logs_are_full() { self.freeze_for_flush() } else { Ok(()) }
     }
 
     fn logs_are_full(&self) -> bool {
         let writer = self.writer.lock();
-        writer.as_ref().is_some_and(|w| w.logs.bytes() > self.options.log_budget_bytes)
+        writer.as_ref().is_some_and(|w| w.logs.are_full(self.options.log_budget_bytes))
     }
 
     /// Whether a write of this size would need a memtable more than there may be, or finds the logs
-    /// over budget.
+    /// over their budget or number.
     pub(crate) fn needs_flush_first(&self, count: u32, bytes: usize) -> bool {
         let writer = self.writer.lock();
         let Some(writer) = writer.as_ref() else { return false };
         let frozen = self.view.with(|view| view.frozen.len());
-        let logs_full = writer.logs.bytes() > self.options.log_budget_bytes;
+        let logs_full = writer.logs.are_full(self.options.log_budget_bytes);
         let memtables_full = frozen + 1 >= self.options.memtables_max
             && !writer.memtable.has_room(count as usize, bytes);
         logs_full || memtables_full
