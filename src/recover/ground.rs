@@ -5,16 +5,18 @@
 //! - A directory without `CURRENT` is a database that was never completely created, so it may be
 //!   created now; but where a log or a table stands, `CURRENT` was there once, and is damage (C1):
 //!   both are only made after it is durable.
+//! - C1: where a table that the manifest names is missing, nothing is opened and nothing removed.
 //! - Creating also makes the directory's own entry durable before anything is acknowledged (W3).
 
 use crate::base::key::{DatabaseId, FileNumber, ManifestMark};
-use crate::base::name::{CURRENT, FileKind, LOCK, parse_file_name};
+use crate::base::name::{CURRENT, FileKind, LOCK, file_path, parse_file_name};
 use crate::env::Env;
 use crate::env::fs::{LockGuard, LockKind, parent_dir};
 use crate::env::probe::Stage;
 use crate::error::{Error, Result};
 use crate::options::KibanOptions;
 use crate::version::{Version, current, read_manifest};
+use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
@@ -69,10 +71,27 @@ pub(super) fn read(env: &Env, dir: &Path, options: &KibanOptions) -> Result<Grou
         return fresh(env, dir, options, names, above_names);
     };
     let found = read_manifest(env, dir, current.manifest, current.db)?;
+    refuse_missing_table(dir, &found.version, &names)?;
     // C2, O4: above every number that the manifest or a name knows.
     let next_file = found.version.next_file.max(above_names);
     let (version, mark) = (found.version, found.mark);
     Ok(Ground { db: current.db, version, next_file, mark, names, created: false })
+}
+
+/// A table's name is durable before a manifest names it, and goes only after an edit that removes
+/// it is durable. So where one is missing, it was lost, or the manifest lost that edit (C1): the
+/// tables that take its place would be orphans to this recovery.
+fn refuse_missing_table(dir: &Path, version: &Version, names: &[String]) -> Result<()> {
+    let there: BTreeSet<_> = names.iter().filter_map(|name| parse_file_name(name)).collect();
+    let tables = version.tables();
+    let missing = tables.keys().find(|&&number| !there.contains(&(FileKind::Table, number)));
+    match missing {
+        None => Ok(()),
+        Some(&number) => {
+            let what = "a table that the manifest names; it is missing";
+            Err(Error::corruption(&file_path(dir, FileKind::Table, number), 0, what))
+        }
+    }
 }
 
 /// An empty database where there is none.
