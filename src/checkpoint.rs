@@ -3,6 +3,7 @@
 //! Invariants
 //! - What the copy shows is one cut of the commit order: everything published when the call began.
 //! - `CURRENT` is made last: a copy that was cut short has none, and does not open.
+//! - C1: the copy's manifest knows how far its log is synced, so damage there is no torn tail.
 //! - Tables keep their ids and are shared or copied byte for byte; the copy has an id of its own,
 //!   so that none of its logs and manifests is taken for the original's.
 //!
@@ -10,9 +11,9 @@
 //! part and sync it, sync directory, manifest and `CURRENT` (`version::manifest`), sync parent.
 
 use crate::base::key::{DatabaseId, FileNumber, LogPosition, ManifestMark};
-use crate::base::name::{FileKind, file_path};
+use crate::base::name::{FileKind, LOCK, file_path};
 use crate::engine::Core;
-use crate::env::fs::{OpenMode, parent_dir, read_file, read_full_at, write_all_at};
+use crate::env::fs::{LockKind, OpenMode, parent_dir, read_file, read_full_at, write_all_at};
 use crate::env::probe::Stage;
 use crate::env::sync::Ordering;
 use crate::error::{Error, Result};
@@ -44,14 +45,20 @@ impl Core {
             io::ErrorKind::AlreadyExists => Error::AlreadyExists { path: target.to_path_buf() },
             _ => Error::io(target, "create directory", e),
         })?;
-        // Crash here: an empty directory.
+        // The file comes with the copy, which may be read later where no file can be made; held so
+        // that nobody opens what is not whole yet.
+        let lock = target.join(LOCK);
+        let locked = self.env.fs.lock(&lock, LockKind::Exclusive);
+        let _held = locked.map_err(|e| Error::io(&lock, "lock", e))?;
+        // Crash here: a directory without a database.
         self.env.stage(Stage::CheckpointTables);
         for number in version.tables().into_keys() {
             self.copy_table(target, number, tables)?;
         }
         // Crash here: tables without a database.
         let db = DatabaseId(self.env.random.next_id());
-        let number = self.copy_log(target, db, &version)?;
+        let synced = self.copy_log(target, db, &version)?;
+        let number = synced.log;
         self.env.stage(Stage::CheckpointSyncDir);
         let sync_dir = |dir: &Path| {
             let synced = self.env.fs.sync_dir(dir);
@@ -62,8 +69,9 @@ impl Core {
         let bytes_max = self.options.manifest_bytes_max;
         let version = Version {
             next_file: number.next(),
-            log_floor: FileNumber::default(),
-            synced: LogPosition::default(),
+            log_floor: number,
+            // C1: so that damage in the log is told from a torn tail.
+            synced,
             ..(*version).clone()
         };
         ManifestWriter::install(&self.env, target, number, db, &version, bytes_max)?;
@@ -97,9 +105,9 @@ impl Core {
         copied.map_err(|e| Error::io(&to, "copy table", e))
     }
 
-    /// Writes what the logs hold above the flushed sequence into a log of the copy, and returns the
-    /// next file number there.
-    fn copy_log(&self, target: &Path, db: DatabaseId, version: &Version) -> Result<FileNumber> {
+    /// Writes what the logs hold above the flushed sequence into a log of the copy, and returns its
+    /// end, which is synced.
+    fn copy_log(&self, target: &Path, db: DatabaseId, version: &Version) -> Result<LogPosition> {
         self.env.stage(Stage::CheckpointLog);
         let number = FileNumber(self.next_file.load(Ordering::Relaxed));
         let none = LogPosition::default();
@@ -129,7 +137,7 @@ impl Core {
             return Err(Error::corruption(&self.dir, 0, what));
         }
         log.sync()?;
-        Ok(number.next())
+        Ok(log.position())
     }
 
     /// The logs that may hold something above the flushed sequence, oldest first.
