@@ -1,7 +1,7 @@
 //! Bugs that were found by reading, each as the shortest use of the public API that shows it.
 #![allow(clippy::disallowed_methods)]
 
-use kiban::{Error, Kiban, KibanOptions};
+use kiban::{Error, Kiban, KibanOptions, Reads};
 use std::path::{Path, PathBuf};
 
 fn small() -> KibanOptions {
@@ -84,4 +84,24 @@ fn a_backup_brings_its_lock_file() {
     db.backup(dir.path().join("backup")).expect("copied");
     assert!(dir.path().join("backup/LOCK").exists());
     Kiban::open(dir.path().join("backup"), small()).expect("it is not held");
+}
+
+/// G2: an iterator older than a compaction opened the tables again that the compaction had let go,
+/// and they stayed mapped after they were unlinked: their space never came back.
+#[test]
+fn a_removed_table_is_not_kept_open() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("db");
+    let mut db = Kiban::open(&path, small().reads(Reads::Mapped)).expect("created");
+    db.put(b"k", b"v").expect("put");
+    db.flush().expect("flushed");
+    let old = files(&path, "tbl").pop().expect("flushed");
+    let iter = db.range::<&[u8]>(..).expect("open");
+    db.compact_range::<&[u8]>(..).expect("compacted");
+    assert_eq!(iter.count(), 1);
+    db.compact_range::<&[u8]>(..).expect("compacted");
+    assert!(!old.exists());
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("Linux");
+    let name = old.display().to_string();
+    assert!(!maps.lines().any(|line| line.contains(&name)), "G2");
 }

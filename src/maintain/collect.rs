@@ -35,6 +35,8 @@ impl Core {
             if !std::mem::replace(&mut staged, true) {
                 self.env.stage(Stage::CollectTable);
             }
+            // Not before: a reader of an older view may have opened it since the edit.
+            self.tables.evict(table.number);
             let path = file_path(&self.dir, FileKind::Table, table.number);
             let gone = self.unlink(&path);
             // Crash here: a table may come back; no version names it, so it is an orphan.

@@ -81,7 +81,6 @@ impl Core {
         let (before, after) = (version.tables(), self.version().tables());
         for (number, table) in before {
             if !after.contains_key(&number) {
-                self.tables.evict(number);
                 maintainer.zombies.push(table);
             }
         }
