@@ -105,3 +105,15 @@ fn a_removed_table_is_not_kept_open() {
     let name = old.display().to_string();
     assert!(!maps.lines().any(|line| line.contains(&name)), "G2");
 }
+
+/// C1: a name with a number that nothing can come after was a panic.
+#[test]
+fn a_name_with_the_largest_number_is_not_ours() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("db");
+    drop(Kiban::open(&path, small()).expect("created"));
+    let stray = path.join(format!("{}.tbl", u64::MAX));
+    std::fs::write(&stray, b"").expect("written");
+    drop(Kiban::open(&path, small()).expect("opened"));
+    assert!(stray.exists());
+}

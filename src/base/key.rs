@@ -108,6 +108,10 @@ pub fn prefix_successor(prefix: &[u8]) -> Option<Vec<u8>> {
 pub struct FileNumber(pub u64);
 
 impl FileNumber {
+    /// No file of ours has a number as large: reserving numbers above any that is found on disk
+    /// never comes to an end.
+    pub const MAX: Self = Self(1 << 56);
+
     /// The next number.
     #[must_use]
     pub fn next(self) -> Self {

@@ -55,6 +55,9 @@ pub fn parse_file_name(name: &str) -> Option<(FileKind, FileNumber)> {
         .into_iter()
         .find(|kind| kind.extension() == extension)?;
     let number = FileNumber(digits.parse().ok()?);
+    if number >= FileNumber::MAX {
+        return None;
+    }
     (file_name(kind, number) == name).then_some((kind, number))
 }
 
@@ -71,5 +74,9 @@ mod tests {
         {
             assert_eq!(parse_file_name(foreign), None, "{foreign}");
         }
+        let last = FileNumber(FileNumber::MAX.0 - 1);
+        let name = file_name(FileKind::Table, last);
+        assert_eq!(parse_file_name(&name), Some((FileKind::Table, last)));
+        assert_eq!(parse_file_name(&file_name(FileKind::Table, FileNumber::MAX)), None);
     }
 }

@@ -145,7 +145,11 @@ impl Edit {
 
     fn decode_field(&mut self, tag: u64, reader: &mut Reader<'_>) -> Option<()> {
         match tag {
-            1 => self.next_file = Some(FileNumber(reader.varint().filter(|&n| n < u64::MAX)?)),
+            // Reservations go beyond the numbers of files, but not by as much again.
+            1 => {
+                let number = reader.varint().filter(|&n| n < 2 * FileNumber::MAX.0)?;
+                self.next_file = Some(FileNumber(number));
+            }
             2 => self.flushed_seq = Some(seq(reader)?),
             3 => self.log_floor = Some(FileNumber(reader.varint()?)),
             4 => {
