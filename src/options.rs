@@ -4,6 +4,7 @@
 //! - A value that can't work is refused at `open` with the option's name; nothing is clamped
 //!   silently.
 
+use crate::base::key::KEY_BYTES_MAX;
 use crate::env::Env;
 use crate::error::{Error, Result};
 pub use crate::table::Compression;
@@ -79,7 +80,7 @@ options! {
     /// Builds a point index into each table: faster `get`s, about 5 bytes a key (default false).
     point_index: bool = false;
     /// Length of the prefix that tables keep a filter for, so that `prefix` scans skip tables
-    /// without it (default none).
+    /// without it (default none; at most 65,535).
     scan_prefix_len: Option<usize> = None;
     /// How tables are read (default mapped).
     reads: Reads = Reads::Mapped;
@@ -98,7 +99,8 @@ options! {
     /// Values up to this length are copied by `get` (default 4 KiB); longer ones pin their block
     /// or table.
     value_copy_bytes_max: usize = 4096;
-    /// Bytes at which a manifest is replaced by a new one (default 1 MiB, at least 256).
+    /// Bytes at which a manifest is replaced by a new one (default 1 MiB, at least 256, at
+    /// most 256 MiB).
     manifest_bytes_max: u64 = 1 << 20;
     /// Whether the exclusive handle flushes and compacts on the caller after a write (default
     /// true). Where it does not, `maintain_step` does one step at a time, and a write does only
@@ -142,7 +144,7 @@ impl KibanOptions {
             ("table_bytes_max", self.table_bytes_max, 1024),
             ("open_files_max", self.open_files_max as u64, 1),
             ("tier_runs", self.tier_runs as u64, 2),
-            ("runs_stop", self.runs_stop as u64, self.tier_runs as u64 + 1),
+            ("runs_stop", self.runs_stop as u64, (self.tier_runs as u64).saturating_add(1)),
             ("compaction_slice_bytes", self.compaction_slice_bytes, 1024),
             ("log_budget_bytes", self.log_budget_bytes, self.log_bytes),
             ("manifest_bytes_max", self.manifest_bytes_max, 256),
@@ -159,6 +161,11 @@ impl KibanOptions {
             ("block_bytes", self.block_bytes as u64, 1 << 26),
             ("restart_interval", u64::from(self.restart_interval), 1 << 16),
             ("table_bytes_max", self.table_bytes_max, 1 << 31),
+            // A longer manifest would be written, but not read again.
+            ("manifest_bytes_max", self.manifest_bytes_max, 1 << 28),
+            // Tables hold it in 32 bits, and no key has more.
+            ("scan_prefix_len", self.scan_prefix_len.unwrap_or(1) as u64, KEY_BYTES_MAX as u64),
+            ("tier_runs", self.tier_runs as u64, 1 << 20),
             ("value_bytes_max", self.value_bytes_max as u64, 1 << 30),
             ("batch_bytes_max", self.batch_bytes_max as u64, 1 << 30),
             ("filter_bits_per_key", u64::from(self.filter_bits_per_key), 64),

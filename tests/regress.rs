@@ -106,6 +106,38 @@ fn a_removed_table_is_not_kept_open() {
     assert!(!maps.lines().any(|line| line.contains(&name)), "G2");
 }
 
+/// Option values that no later open, or no later read, could live with.
+#[test]
+fn options_that_can_not_work_are_refused_and_odd_ones_work() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    for (n, (options, works)) in [
+        (small().manifest_bytes_max(2 << 30), false),
+        (small().manifest_bytes_max(u64::MAX), false),
+        (small().scan_prefix_len(Some((1 << 32) + 4)), false),
+        (small().tier_runs(usize::MAX).runs_stop(usize::MAX), false),
+        (small().tier_runs(usize::MAX - 1).runs_stop(usize::MAX), false),
+        (small().scan_prefix_len(Some(65_535)), true),
+        (small().runs_stop(usize::MAX), true),
+        (small().reads(Reads::Pread).cache_bytes(0).open_files_max(1), true),
+        (small().open_files_max(usize::MAX).memtables_max(usize::MAX), true),
+        (small().compaction_slice_bytes(u64::MAX).log_budget_bytes(u64::MAX), true),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let path = dir.path().join(n.to_string());
+        let opened = Kiban::open(&path, options);
+        assert_eq!(opened.is_ok(), works, "{n}: {opened:?}");
+        if let Ok(mut db) = opened {
+            for i in 0..400u32 {
+                db.put(i.to_be_bytes(), [1; 60]).expect("put");
+            }
+            db.flush().expect("flushed");
+            assert_eq!(db.prefix([0; 2]).expect("open").count(), 400, "{n}");
+        }
+    }
+}
+
 /// C1: a name with a number that nothing can come after was a panic.
 #[test]
 fn a_name_with_the_largest_number_is_not_ours() {
@@ -116,4 +148,58 @@ fn a_name_with_the_largest_number_is_not_ours() {
     std::fs::write(&stray, b"").expect("written");
     drop(Kiban::open(&path, small()).expect("opened"));
     assert!(stray.exists());
+}
+
+/// Bounds that no key can have, in every place that takes one.
+#[test]
+fn bounds_beyond_every_key_and_the_wrong_way_round_are_ranges() {
+    use std::ops::Bound::{Excluded, Included};
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("db");
+    let options = || small().point_index(true).scan_prefix_len(Some(2));
+    let mut db = Kiban::open(&path, options()).expect("created");
+    let longest = vec![0xff; 65_535];
+    for key in [&b""[..], b"\0", b"aa", b"ab", b"\xff\xff", &longest] {
+        db.put(key, b"v").expect("put");
+    }
+    let over = vec![0xff; 70_000];
+    assert!(matches!(db.put(&over, b"v"), Err(Error::TooLarge { .. })));
+    for round in 0..3 {
+        let count = |lo: &[u8], hi: &[u8]| {
+            let range = || db.range((Included(lo), Excluded(hi))).expect("open");
+            let (forward, backward) = (range().count(), range().rev().count());
+            assert_eq!(forward, backward, "S2 {round}");
+            forward
+        };
+        assert_eq!(count(b"b", b"a"), 0);
+        assert_eq!(count(b"", b""), 0);
+        assert_eq!(count(b"", &over), 6);
+        assert_eq!(count(&over, b""), 0);
+        assert_eq!(db.range((Excluded(&over), Included(&over))).expect("open").count(), 0);
+        assert_eq!(db.prefix(&over).expect("open").count(), 0);
+        assert_eq!(db.prefix(b"\xff\xff").expect("open").count(), 2);
+        assert_eq!(db.prefix(b"\xff").expect("open").rev().count(), 2);
+        assert_eq!(db.prefix(b"").expect("open").count(), 6);
+        assert_eq!(db.get(&over).expect("read"), None);
+        let mut iter = db.prefix(b"a").expect("open");
+        iter.seek(&over);
+        assert!(iter.next().is_none() && iter.next_back().is_none());
+        iter.seek_back(b"");
+        assert!(iter.next().is_none() && iter.next_back().is_none());
+        iter.seek(b"");
+        assert_eq!(iter.count(), 2);
+        match round {
+            0 => {
+                db.flush().expect("flushed");
+                let over = vec![b'a'; 70_000];
+                db.compact_range(over.as_slice()..).expect("compacted");
+                db.compact_range(&b"b"[..]..&b"a"[..]).expect("compacted");
+                db.compact_range(..&b""[..]).expect("compacted");
+            }
+            _ => {
+                db.close().expect("closed");
+                db = Kiban::open(&path, options().scan_prefix_len(None)).expect("opened");
+            }
+        }
+    }
 }
