@@ -5,8 +5,8 @@
 //!   versions of a key stand in one table of a run.
 //! - Every output is synced before it is handed on; its directory entry is not (M4 is the
 //!   installer's).
-//! - A failure removes nothing and names nothing: what was built is an orphan, and the next try
-//!   takes new numbers.
+//! - A build that fails takes its files with it: nobody names them, and on a full disk they would
+//!   have the room that the next try, or a flush, needs (B1). The next try takes new numbers.
 
 use crate::base::key::{EntryRef, FileNumber, TableId};
 use crate::base::name::{FileKind, file_path};
@@ -16,7 +16,7 @@ use crate::env::sync::Arc;
 use crate::error::{Error, Result};
 use crate::table::{TableBuilder, TableOptions};
 use crate::version::TableMeta;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What was built.
 pub(crate) struct Output {
@@ -45,6 +45,8 @@ pub(crate) struct OutputBuilder<'a> {
     allocate: &'a dyn Fn() -> FileNumber,
     open: Option<Open>,
     tables: Vec<Arc<TableMeta>>,
+    /// The files made so far; nothing once they are handed on.
+    made: Vec<PathBuf>,
 }
 
 struct Open {
@@ -57,7 +59,7 @@ struct Open {
 impl<'a> OutputBuilder<'a> {
     pub(crate) fn new(plan: OutputPlan<'a>, allocate: &'a dyn Fn() -> FileNumber) -> Self {
         plan.env.stage(plan.build_stage);
-        Self { plan, allocate, open: None, tables: Vec::new() }
+        Self { plan, allocate, open: None, tables: Vec::new(), made: Vec::new() }
     }
 
     /// Adds the next entry.
@@ -76,12 +78,13 @@ impl<'a> OutputBuilder<'a> {
         open.builder.add(entry)
     }
 
-    fn open_table(&self) -> Result<Open> {
+    fn open_table(&mut self) -> Result<Open> {
         let number = (self.allocate)();
         let id = TableId(self.plan.env.random.next_id());
         let path = file_path(self.plan.dir, FileKind::Table, number);
         let fs = &self.plan.env.fs;
         let file = fs.create(&path).map_err(|e| Error::io(&path, "create table", e))?;
+        self.made.push(path);
         let builder = TableBuilder::new(file.clone(), id, self.plan.options);
         Ok(Open { number, id, file, builder })
     }
@@ -100,6 +103,51 @@ impl<'a> OutputBuilder<'a> {
     /// Ends the last table.
     pub(crate) fn finish(mut self) -> Result<Output> {
         self.close_table()?;
-        Ok(Output { tables: self.tables })
+        self.made.clear();
+        Ok(Output { tables: std::mem::take(&mut self.tables) })
+    }
+}
+
+impl Drop for OutputBuilder<'_> {
+    fn drop(&mut self) {
+        for path in &self.made {
+            // Should one stay, it is an orphan, which the next open removes.
+            let _ = self.plan.env.fs.unlink(path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::key::{Kind, SeqNo};
+    use crate::env::sync::{AtomicU64, Ordering};
+
+    #[test]
+    fn a_build_that_fails_leaves_no_file() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let (env, next) = (Env::os(), AtomicU64::new(1));
+        let allocate = || FileNumber(next.fetch_add(1, Ordering::Relaxed));
+        let options = TableOptions::default();
+        let build = |keys: &[&[u8]]| {
+            let plan = OutputPlan {
+                env: &env,
+                dir: dir.path(),
+                options: &options,
+                table_bytes_max: 1,
+                build_stage: Stage::FlushBuild,
+                sync_stage: Stage::FlushSyncTable,
+            };
+            let mut output = OutputBuilder::new(plan, &allocate);
+            for key in keys {
+                output.add(EntryRef { key, seq: SeqNo(1), kind: Kind::Put, value: b"v" })?;
+            }
+            output.finish()
+        };
+        let files = || env.fs.list(dir.path()).expect("a directory").len();
+        build(&[b"a", b"b", b"c", b"c"]).map(|_| ()).expect_err("one entry twice");
+        assert_eq!((files(), next.load(Ordering::Relaxed)), (0, 4), "B1");
+        assert_eq!(build(&[b"a", b"b"]).expect("in order").tables.len(), 2);
+        assert_eq!(files(), 2);
     }
 }
