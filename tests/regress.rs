@@ -203,3 +203,26 @@ fn bounds_beyond_every_key_and_the_wrong_way_round_are_ranges() {
         }
     }
 }
+
+/// C1: at the stop threshold damage was called a stall, which a caller tries again for ever.
+#[test]
+fn damage_that_keeps_runs_from_being_merged_is_the_error_of_a_write() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("db");
+    let options = small().tier_runs(2).runs_stop(3).inline_maintenance(false).reads(Reads::Pread);
+    let mut db = Kiban::open(&path, options).expect("created");
+    for i in 0..3u8 {
+        db.put([i], b"value").expect("put");
+        db.flush().expect("flushed");
+        for table in files(&path, "tbl") {
+            let mut bytes = std::fs::read(&table).expect("read");
+            bytes[..4].fill(0xee);
+            std::fs::write(&table, &bytes).expect("written");
+        }
+    }
+    for _ in 0..6 {
+        let error = db.put(b"more", b"value").expect_err("no run can be merged");
+        assert!(error.is_corruption() && !error.is_retryable(), "{error}");
+    }
+    assert!(db.poisoned().is_none());
+}

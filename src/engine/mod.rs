@@ -65,6 +65,8 @@ pub(crate) struct Maintainer {
     pub(crate) job: Option<Job>,
     /// Tables in which damage was found: no further pick takes them.
     pub(crate) fenced: BTreeSet<FileNumber>,
+    /// The first damage that fenced one.
+    pub(crate) damage: Option<Error>,
     /// Tables that a durable edit removed; each goes when its last reader has gone (G2).
     pub(crate) zombies: Vec<Arc<TableMeta>>,
     /// Logs that nothing needs.

@@ -79,6 +79,7 @@ fn fence(maintainer: &mut Maintainer, version: &Version, plan: &Plan, error: &Er
         let name = file_name(FileKind::Table, slice.meta.number);
         if file.file_name().is_some_and(|n| n == name.as_str()) {
             maintainer.fenced.insert(slice.meta.number);
+            maintainer.damage.get_or_insert_with(|| error.clone());
         }
     }
 }

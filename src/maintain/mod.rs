@@ -141,7 +141,7 @@ impl Core {
     /// Does steps until there are fewer runs than the stop threshold (B1).
     ///
     /// # Errors
-    /// That of a step; `Stalled` where fenced tables leave nothing to merge.
+    /// That of a step; the first damage where fenced tables leave nothing to merge.
     pub(crate) fn compact_below_stop(&self) -> Result<()> {
         while self.view.with(|view| self.is_full(&view.version)) {
             self.step_or_stalled()?;
@@ -166,8 +166,10 @@ impl Core {
 
     fn step_or_stalled(&self) -> Result<()> {
         if self.maintain_step()? == MaintainStep::Idle {
-            let cause = "as many runs as there may be, and damage keeps them from being merged";
-            return Err(Error::Stalled { cause: cause.to_string() });
+            // C1: no stall, which would be worth another try.
+            let damage = self.maintainer.lock().as_ref().and_then(|m| m.damage.clone());
+            let cause = || "as many runs as there may be, and none to merge".to_string();
+            return Err(damage.unwrap_or_else(|| Error::Stalled { cause: cause() }));
         }
         Ok(())
     }

@@ -58,6 +58,7 @@ pub(crate) fn open(dir: &Path, options: KibanOptions) -> Result<(Core, RecoveryR
         manifest,
         job: None,
         fenced: BTreeSet::new(),
+        damage: None,
         zombies: Vec::new(),
         dead_logs: Vec::new(),
     });
