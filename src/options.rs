@@ -94,7 +94,8 @@ options! {
     compaction_slice_bytes: u64 = 64 << 20;
     /// The longest value, in bytes (default 64 MiB, at most 1 GiB).
     value_bytes_max: usize = 64 << 20;
-    /// The largest batch, in bytes as the log counts it (default 64 MiB, at most 1 GiB).
+    /// The largest batch, in bytes as the log counts it (default 64 MiB, at most 1 GiB). It does
+    /// not bound a single write.
     batch_bytes_max: usize = 64 << 20;
     /// Values up to this length are copied by `get` (default 4 KiB); longer ones pin their block
     /// or table.

@@ -1,7 +1,7 @@
 //! Bugs that were found by reading, each as the shortest use of the public API that shows it.
 #![allow(clippy::disallowed_methods)]
 
-use kiban::{Error, Kiban, KibanOptions, Reads};
+use kiban::{Error, Kiban, KibanOptions, Reads, WriteBatch};
 use std::path::{Path, PathBuf};
 
 fn small() -> KibanOptions {
@@ -225,4 +225,17 @@ fn damage_that_keeps_runs_from_being_merged_is_the_error_of_a_write() {
         assert!(error.is_corruption() && !error.is_retryable(), "{error}");
     }
     assert!(db.poisoned().is_none());
+}
+
+/// A value as long as the limit says was refused as a batch over its own, equal limit.
+#[test]
+fn the_longest_value_fits() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let options = small().value_bytes_max(70_000).batch_bytes_max(70_000);
+    let mut db = Kiban::open(dir.path().join("db"), options).expect("created");
+    db.put(vec![1; 65_535], vec![2; 70_000]).expect("at both limits");
+    assert!(matches!(db.put(b"k", vec![2; 70_001]), Err(Error::TooLarge { what: "value", .. })));
+    let mut batch = WriteBatch::new();
+    batch.put(b"a", b"").put(b"b", vec![2; 69_999]);
+    assert!(matches!(db.write(&batch), Err(Error::TooLarge { what: "batch", .. })));
 }

@@ -67,7 +67,7 @@ impl Driver {
             }
         }
         let too_large = records.iter().any(|r| too_large(r, self.config.value_bytes_max))
-            || batch.bytes() as u64 > self.config.batch_bytes_max;
+            || (records.len() > 1 && batch.bytes() as u64 > self.config.batch_bytes_max);
         let done = self.issue(
             records.to_vec(),
             too_large,
