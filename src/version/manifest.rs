@@ -240,8 +240,13 @@ impl ManifestWriter {
         let offset = buf.len() as u64;
         let room = preallocate_bytes.max(2 * offset);
         match file.preallocate(room) {
-            Err(e) if e.kind() == io::ErrorKind::Unsupported => {}
-            other => other.map_err(|e| Error::io(&path, "preallocate manifest", e))?,
+            Err(e) if e.kind() != io::ErrorKind::Unsupported => {
+                // Nothing is in it, and a full disk needs what it may have taken: each failed open
+                // would take as much again.
+                let _ = env.fs.unlink(&path);
+                return Err(Error::io(&path, "preallocate manifest", e));
+            }
+            _ => {}
         }
         write_all_at(&*file, 0, &buf).map_err(|e| Error::io(&path, "write manifest", e))?;
         // Crash here: a file, perhaps empty or torn, that nobody names.
