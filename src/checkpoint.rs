@@ -39,6 +39,7 @@ impl Core {
         }
         // Held so that no table goes and no log is given up while they are copied.
         let _maintainer = self.maintainer.lock();
+        self.health.check_readable()?;
         let version = self.version();
         self.env.stage(Stage::CheckpointDir);
         self.env.fs.mkdir(target).map_err(|e| match e.kind() {

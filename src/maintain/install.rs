@@ -156,6 +156,7 @@ impl Core {
             return Ok(());
         }
         let mut maintainer = self.maintainer.lock();
+        self.health.check_writable()?;
         self.reserve_if_low(maintainer.as_mut().expect("a writable handle has a maintainer"))
     }
 

@@ -47,8 +47,9 @@ impl Core {
     /// A failure while building leaves the engine as it was: the next step plans again. A failure
     /// while installing poisons.
     pub(crate) fn maintain_step(&self) -> Result<MaintainStep> {
-        self.health.check_writable()?;
         let mut guard = self.maintainer.lock();
+        // Under the lock: a close that held it has given the files away.
+        self.health.check_writable()?;
         let maintainer = guard.as_mut().expect("a writable handle has a maintainer");
         match maintainer.job.take() {
             None => {
@@ -176,8 +177,8 @@ impl Core {
 
     /// Merges all runs over a range into one; what no snapshot needs goes, tombstones too.
     pub(crate) fn compact_range(&self, range: KeyRange) -> Result<()> {
-        self.health.check_writable()?;
         let mut guard = self.maintainer.lock();
+        self.health.check_writable()?;
         let maintainer = guard.as_mut().expect("a writable handle has a maintainer");
         // A half-done job holds positions of runs, so it goes first.
         while let Some(job) = maintainer.job.take() {

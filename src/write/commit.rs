@@ -41,10 +41,11 @@ impl Core {
     }
 
     fn lead(&self, group: &mut Group) -> Result<SeqNo> {
-        // A failure of the group before this one fails this one too.
+        let mut writer = self.writer.lock();
+        // A failure of the group before this one fails this one too, and a close may have come
+        // first: then the files are another handle's.
         self.health.check_writable()?;
         let panicking = self.health.poison_on_panic("the leader of a group");
-        let mut writer = self.writer.lock();
         let writer = writer.as_mut().expect("a writable handle has a writer");
         let led = self.lead_group(writer, group);
         panicking.disarm();
@@ -102,13 +103,16 @@ impl Core {
     /// # Errors
     /// The handle's first failure, or the sync's.
     pub(crate) fn close(&self) -> Result<()> {
+        // L1: held while the handle becomes closed, so that whoever waits for them finds it so, and
+        // nothing is written after the lock is released.
+        let maintainer = self.maintainer.lock();
+        let mut writer = self.writer.lock();
         if self.health.check_readable().is_err() {
             return Ok(());
         }
-        let synced = self.sync_and_mark_closed();
-        if !self.health.close() {
-            return Ok(());
-        }
+        let synced = self.sync_and_mark_closed(writer.as_mut());
+        self.health.close();
+        drop((maintainer, writer));
         self.env.stage(Stage::CloseUnlock);
         let lock = self.lock.lock().take();
         drop(lock);
@@ -117,12 +121,11 @@ impl Core {
 
     /// Makes everything durable and says so in the log, so that a later reader can tell damage
     /// from a torn tail up to the very end.
-    fn sync_and_mark_closed(&self) -> Result<()> {
+    fn sync_and_mark_closed(&self, writer: Option<&mut Writer>) -> Result<()> {
         if let Some(error) = self.health.first_error() {
             return Err(error);
         }
-        let mut writer = self.writer.lock();
-        let Some(writer) = writer.as_mut() else { return Ok(()) };
+        let Some(writer) = writer else { return Ok(()) };
         let closed = (|| {
             writer.logs.sync(&self.env)?;
             self.env.stage(Stage::CloseSync);

@@ -74,8 +74,8 @@ impl Core {
 
     /// Freezes the memtable if it holds anything, so that a flush takes it.
     pub(crate) fn freeze_for_flush(&self) -> Result<()> {
-        self.health.check_writable()?;
         let mut writer = self.writer.lock();
+        self.health.check_writable()?;
         let writer = writer.as_mut().expect("a writable handle has a writer");
         if self.view.with(|view| !view.active.is_empty()) {
             self.freeze(writer, &Group::default());
