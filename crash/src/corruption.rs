@@ -59,6 +59,8 @@ struct Known {
     end: u64,
     synced: LogPosition,
     last: u64,
+    /// 0 in a header or a mark, which hold no writes.
+    count: u32,
 }
 
 /// The database that is damaged.
@@ -67,6 +69,8 @@ struct Ground {
     /// What stands after each sequence.
     states: Vec<State>,
     frames: Vec<Known>,
+    /// What is at or below it is in tables: the logs are not asked for it.
+    flushed: u64,
     seed: u64,
 }
 
@@ -86,7 +90,7 @@ fn options(disk: Disk, seed: u64) -> KibanOptions {
         probe: None,
     };
     KibanOptions::new()
-        .memtable_bytes(2048)
+        .memtable_bytes(4096)
         .log_bytes(1536)
         .block_bytes(128)
         .table_bytes_max(1024)
@@ -129,7 +133,7 @@ fn ground(seed: u64) -> Result<Ground, Error> {
     };
     for n in 0..90 {
         write(&mut db, n, n % 9 == 0)?;
-        if n == 40 {
+        if n % 25 == 15 && n < 90 {
             db.flush()?;
         }
     }
@@ -140,9 +144,10 @@ fn ground(seed: u64) -> Result<Ground, Error> {
     // An image on which everything is durable: damage below a dirty page would not be read.
     let snapshot = fs.with(|disk| disk.snapshot());
     let disk = snapshot.image(&snapshot.all());
+    let flushed = db.stats().flushed_sequence;
     drop(db);
     let frames = known_frames(&disk);
-    Ok(Ground { disk, states, frames, seed })
+    Ok(Ground { disk, states, frames, flushed, seed })
 }
 
 fn known_frames(disk: &Disk) -> Vec<Known> {
@@ -154,7 +159,9 @@ fn known_frames(disk: &Disk) -> Vec<Known> {
         for frame in scan.into_iter().flat_map(|scan| scan.frames) {
             let at = LogPosition { log: number, offset: frame.offset };
             let last = frame.last().0;
-            frames.push(Known { at, end: frame.end, synced: frame.synced, last });
+            // What follows the payload is padding, which nothing depends on.
+            let end = frame.payload.end as u64;
+            frames.push(Known { at, end, synced: frame.synced, last, count: frame.count });
         }
     }
     frames
@@ -181,55 +188,64 @@ fn kind(path: &str) -> &'static str {
     }
 }
 
-/// Every damage that is tried on a file of `len` bytes, with its name and its first byte.
-fn damages(len: u64, effort: Effort, seed: u64) -> Vec<(&'static str, Damage, u64)> {
+/// Where two contents of a file differ; what one of them lacks does too.
+fn changed(before: &[u8], after: &[u8]) -> Vec<u64> {
+    let differs = |at: &usize| before.get(*at) != after.get(*at);
+    (0..before.len().max(after.len())).filter(differs).map(|at| at as u64).collect()
+}
+
+/// Every damage that is tried on a file of `len` bytes, with its name.
+fn damages(len: u64, effort: Effort, seed: u64) -> Vec<(&'static str, Damage)> {
     let mut all = Vec::new();
     for at in (0..len).step_by(effort.flip_step as usize) {
         let bit = ((at ^ seed).wrapping_mul(0x9e37_79b9) >> 7) as u8 % 8;
-        all.push(("flip", Damage::Flip { at, bit }, at));
+        all.push(("flip", Damage::Flip { at, bit }));
     }
     let mut place = 0;
     for at in (0..len).step_by(effort.range_step as usize) {
         place += 1;
         let run = [1, 8, 48, 512][place % 4];
         let to = (at + [8, 16, 48, 128, 512][place % 5]).min(len.saturating_sub(1));
-        all.push(("zero", Damage::Zero { at, len: run }, at));
-        all.push(("truncate", Damage::Truncate { len: at }, at));
-        all.push(("duplicate", Damage::Duplicate { from: at, to, len: run }, to));
-        all.push(("swap", Damage::Swap { a: at, b: to, len: run }, at.min(to)));
+        all.push(("zero", Damage::Zero { at, len: run }));
+        all.push(("truncate", Damage::Truncate { len: at }));
+        all.push(("duplicate", Damage::Duplicate { from: at, to, len: run }));
+        all.push(("swap", Damage::Swap { a: at, b: to, len: run }));
     }
-    all.push(("remove", Damage::Remove, 0));
+    all.push(("remove", Damage::Remove));
     all
 }
 
 impl Ground {
-    /// The lowest sequence that may be shown after damage to `path` from `first` up to `end`: that
-    /// of the last group before it, or everything where a watermark that is left covers the place.
-    fn floor(&self, path: &str, first: u64, end: u64) -> u64 {
+    /// The lowest sequence that may be shown after `path` changed at those places: that of the last
+    /// group before the first damaged one that is needed, or everything where a watermark that is
+    /// left covers it.
+    fn floor(&self, path: &str, changed: &[u64]) -> u64 {
         let whole = self.states.len() as u64 - 1;
         let Some(log) = log_number(path) else { return whole };
-        let damaged = LogPosition { log, offset: first };
-        let intact =
-            |frame: &&Known| frame.at.log != log || frame.end <= first || frame.at.offset >= end;
-        let watermark = self.frames.iter().filter(intact).map(|frame| frame.synced).max();
-        if watermark.is_some_and(|synced| synced > damaged) {
+        let is_hit = |frame: &&Known| {
+            let within = |at: &u64| (frame.at.offset..frame.end).contains(at);
+            frame.at.log == log && changed.iter().any(within)
+        };
+        let holds = |frame: &&Known| frame.count > 0 && frame.last > self.flushed;
+        let needed = self.frames.iter().filter(is_hit).filter(holds);
+        let Some(damaged) = needed.map(|frame| frame.at).min() else { return whole };
+        let left = self.frames.iter().filter(|frame| !is_hit(frame));
+        if left.map(|frame| frame.synced).max().is_some_and(|synced| synced > damaged) {
             return whole;
         }
-        let before = self
-            .frames
-            .iter()
-            .filter(|frame| frame.at.log < log || (frame.at.log == log && frame.end <= first));
+        let before = self.frames.iter().filter(|frame| frame.at < damaged);
         before.map(|frame| frame.last).max().unwrap_or(0)
     }
 
     /// Damages a copy and looks at what the engine makes of it.
-    fn try_damage(&self, path: &str, damage: Damage, first: u64, end: u64) -> Found {
+    fn try_damage(&self, path: &str, damage: Damage) -> Found {
         let mut disk = self.disk.snapshot().killed();
         let before = disk.content_hash();
         if disk.damage(path, damage).is_err() || disk.content_hash() == before {
             return Found::Harmless;
         }
-        let floor = self.floor(path, first, end);
+        let content = |disk: &Disk| disk.get_file(path).unwrap_or_default();
+        let floor = self.floor(path, &changed(&content(&self.disk), &content(&disk)));
         let looked = catch_unwind(AssertUnwindSafe(|| {
             let read_only = self.look(&disk, true);
             (read_only, self.look(&disk, false))
@@ -294,15 +310,8 @@ pub fn sweep(seed: u64, effort: Effort) -> Result<Swept, Error> {
     let ground = ground(seed)?;
     let mut swept = Swept::default();
     for (path, len) in ground.disk.files() {
-        for (name, damage, first) in damages(len, effort, seed) {
-            let end = match damage {
-                Damage::Flip { at, .. } => at + 1,
-                Damage::Zero { at, len } => at + len,
-                Damage::Duplicate { to, len, .. } => to + len,
-                Damage::Swap { a, b, len } => a.max(b) + len,
-                _ => u64::MAX,
-            };
-            let found = ground.try_damage(&path, damage, first, end);
+        for (name, damage) in damages(len, effort, seed) {
+            let found = ground.try_damage(&path, damage);
             let verdict = swept.verdict(kind(&path), name);
             verdict.tried += 1;
             match found {
