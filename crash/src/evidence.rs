@@ -94,7 +94,7 @@ pub fn of_image(snapshot: &Snapshot, choice: &Choice, image: &Disk, counters: &m
 
 /// Whether bytes of a log that is not the newest are in the dirty set.
 fn has_dirty_rotated_log(snapshot: &Snapshot, left: &BTreeMap<String, u64>) -> bool {
-    let Some(newest) = left.keys().filter(|name| name.ends_with(".log")).next_back() else {
+    let Some(newest) = left.keys().rfind(|name| name.ends_with(".log")) else {
         return false;
     };
     let text = snapshot.describe(&snapshot.none());

@@ -216,10 +216,10 @@ impl Life {
             counters.fire(Counter::PoisonedReads);
         }
         match op {
-            Op::Get { view: View::Snapshot(_), .. } | Op::Scan { view: View::Snapshot(_), .. } => {
-                if self.snapshot_at.is_some_and(|then| db.stats().compactions > then) {
-                    counters.fire(Counter::SnapshotHeld);
-                }
+            Op::Get { view: View::Snapshot(_), .. } | Op::Scan { view: View::Snapshot(_), .. }
+                if self.snapshot_at.is_some_and(|then| db.stats().compactions > then) =>
+            {
+                counters.fire(Counter::SnapshotHeld);
             }
             Op::SnapOpen { .. } => self.snapshot_at = Some(db.stats().compactions),
             Op::Reopen { .. } | Op::Close | Op::ReadOnly => self.snapshot_at = None,

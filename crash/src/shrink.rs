@@ -4,7 +4,7 @@
 //! - What comes back breaks the promise that the run broke, replayed exactly as written.
 //! - A run whose replay does not break it comes back as it was: that is told, not hidden.
 //! - Tries are bounded by number and by time. The number alone decides where time is plenty.
-#![allow(clippy::disallowed_methods)]
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use crate::check::Broken;
 use crate::disk::Pick;

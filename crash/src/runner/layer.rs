@@ -81,7 +81,7 @@ fn lockstep(task: Task, report: &mut Report) {
 /// Every other case has the standard mix, the rest a random subset of it.
 fn case_of(seed: u64, index: u64) -> Case {
     let source = &mut Seed(seed.wrapping_add(index.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
-    let plan = Plan::new(source, if index % 2 == 0 { Mix::Standard } else { Mix::Swarm });
+    let plan = Plan::new(source, if index.is_multiple_of(2) { Mix::Standard } else { Mix::Swarm });
     let count = 20 + source.below(180);
     plan.case(source, count)
 }
