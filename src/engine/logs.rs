@@ -147,11 +147,13 @@ impl Logs {
         self.active.mark(kind, self.synced)
     }
 
-    /// Takes out the logs that nothing needs once `flushed` is durable, oldest first.
-    pub(crate) fn take_obsolete(&mut self, dir: &Path, flushed: SeqNo) -> Vec<PathBuf> {
+    /// Takes out the logs below the durable `floor`, oldest first. Not every log whose writes are
+    /// flushed is: one that took no more and was rotated after the floor was noted is still named
+    /// by the manifest, and its loss would be taken for damage (C1).
+    pub(crate) fn take_obsolete(&mut self, dir: &Path, floor: FileNumber) -> Vec<PathBuf> {
         let mut obsolete = Vec::new();
         while let Some(oldest) = self.rotated.front() {
-            if oldest.last > flushed {
+            if oldest.log.number() >= floor {
                 break;
             }
             obsolete.push(file_path(dir, FileKind::Log, oldest.log.number()));
@@ -200,5 +202,33 @@ impl Logs {
     pub(crate) fn bytes(&self) -> u64 {
         let rotated: u64 = self.rotated.iter().map(|r| r.log.position().offset).sum();
         rotated + self.active.position().offset
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_at_the_noted_floor_stays_though_nothing_in_it_is_needed() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let env = Env::os();
+        let create = |number, next_seq| {
+            let (number, preallocate_bytes) = (FileNumber(number), 0);
+            let (dir, db) = (dir.path(), DatabaseId(1));
+            let next = NextLog { env: &env, dir, db, number, preallocate_bytes };
+            let (predecessor, synced) = (LogPosition::default(), LogPosition::default());
+            let manifest = crate::base::key::ManifestMark::default();
+            let start = LogStart { predecessor, synced, manifest, next_seq };
+            next.create(&start).map_err(|(error, _)| error).expect("disk has room")
+        };
+        let mut logs = Logs::new(create(1, SeqNo(1)), SeqNo::ZERO);
+        logs.append(SeqNo(1), 1, b"record").expect("disk has room");
+        let floor = logs.floor(SeqNo(1));
+        logs.rotate(create(2, SeqNo(2)));
+        assert!(logs.take_obsolete(dir.path(), floor).is_empty(), "C1");
+        let floor = logs.floor(SeqNo(1));
+        let log = file_path(dir.path(), FileKind::Log, FileNumber(1));
+        assert_eq!(logs.take_obsolete(dir.path(), floor), [log]);
     }
 }

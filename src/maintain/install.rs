@@ -50,19 +50,20 @@ impl Core {
         let version = self.version();
         assert!(last > version.flushed_seq, "flushes become durable in order");
         let mut edit = flush_edit(&version, &output.tables, last);
-        {
+        let floor = {
             let writer = self.writer.lock();
             let logs = &writer.as_ref().expect("a writable handle has a writer").logs;
-            edit.log_floor = Some(logs.floor(last));
             // A new chain of logs knows of no sync before its first; the manifest still does.
             edit.synced = Some(logs.synced().max(version.synced));
-        }
+            logs.floor(last)
+        };
+        edit.log_floor = Some(floor);
         self.install(maintainer, &version, edit, !output.tables.is_empty(), &FLUSH)?;
         self.counters.flushes.add(1);
         self.counters.flush_bytes.add(output.bytes());
         let mut writer = self.writer.lock();
         let writer = writer.as_mut().expect("a writable handle has a writer");
-        maintainer.dead_logs.extend(writer.logs.take_obsolete(&self.dir, last));
+        maintainer.dead_logs.extend(writer.logs.take_obsolete(&self.dir, floor));
         Ok(())
     }
 
