@@ -5,11 +5,11 @@
 //! - C1: damage is reported with file, offset and what; nothing is skipped.
 
 use crate::base::key::LogPosition;
-use crate::base::name::FileKind;
+use crate::base::name::{CURRENT, FileKind};
 use crate::engine::Core;
 use crate::env::fs::read_file;
 use crate::error::{Error, Result};
-use crate::version::check;
+use crate::version::{check, current, read_manifest};
 use crate::wal;
 
 /// What was read and found whole.
@@ -43,7 +43,26 @@ impl Core {
             report.table_bytes += summary.bytes;
         }
         self.verify_logs(&mut report)?;
+        self.verify_manifest()?;
         Ok(report)
+    }
+
+    /// `CURRENT` and its manifest must still say what this handle knows.
+    fn verify_manifest(&self) -> Result<()> {
+        // Held so that no edit is on its way.
+        let _maintainer = self.maintainer.lock();
+        let path = self.dir.join(CURRENT);
+        let Some(current) = current::read(&self.env, &self.dir)? else {
+            return Err(Error::corruption(&path, 0, "the file, which is missing"));
+        };
+        let found = read_manifest(&self.env, &self.dir, current.manifest, current.db)?;
+        // After a failed edit nobody knows whether it is there.
+        let differs = !self.health.is_poisoned() && found.version.runs != self.version().runs;
+        if current.db != self.db || found.mark < *self.manifest_mark.lock() || differs {
+            let path = self.path_of(FileKind::Manifest, current.manifest);
+            return Err(Error::corruption(&path, found.end, "every edit that was made durable"));
+        }
+        Ok(())
     }
 
     /// Every byte that this handle appended must still be there.

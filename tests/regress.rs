@@ -240,3 +240,45 @@ fn the_longest_value_fits() {
     batch.put(b"a", b"").put(b"b", vec![2; 69_999]);
     assert!(matches!(db.write(&batch), Err(Error::TooLarge { what: "batch", .. })));
 }
+
+/// C1: a check of everything left out the manifest and the file that names it.
+#[test]
+fn verify_reads_the_manifest_and_current() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("db");
+    let mut db = Kiban::open(&path, small()).expect("created");
+    for i in 0..300u32 {
+        db.put(i.to_be_bytes(), [1; 60]).expect("put");
+    }
+    db.compact_range(&[0; 4][..]..&[0, 0, 0, 100][..]).expect("compacted");
+    db.verify().expect("whole");
+    let current = path.join("CURRENT");
+    let manifest = files(&path, "manifest").pop().expect("there is one");
+    for (file, last) in [(&manifest, true), (&manifest, false), (&current, false)] {
+        let bytes = std::fs::read(file).expect("read");
+        let mut damaged = bytes.clone();
+        let at = damaged.iter().rposition(|&byte| byte != 0).expect("it is not empty");
+        damaged[if last { at } else { 30 }] ^= 1;
+        std::fs::write(file, &damaged).expect("written");
+        assert!(db.verify().expect_err("damaged").is_corruption());
+        std::fs::write(file, &bytes).expect("written");
+        db.verify().expect("whole again");
+    }
+}
+
+/// A table in several slices was counted once for each.
+#[test]
+fn stats_count_a_table_once() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("db");
+    let mut db = Kiban::open(&path, small().table_bytes_max(1 << 20)).expect("created");
+    for key in [b"a", b"b", b"c"] {
+        db.put(key, b"v").expect("put");
+    }
+    db.flush().expect("flushed");
+    db.compact_range(&b"b"[..]..&b"c"[..]).expect("compacted");
+    let bytes = |path: &PathBuf| std::fs::metadata(path).expect("there").len();
+    let tables = files(&path, "tbl");
+    assert_eq!(db.stats().tables as usize, tables.len());
+    assert_eq!(db.stats().table_bytes, tables.iter().map(bytes).sum::<u64>());
+}
