@@ -182,9 +182,10 @@ impl Core {
         stats.memtable_bytes = view.memtable_bytes() as u64;
         stats.memtables_frozen = view.frozen.len() as u64;
         stats.runs = view.version.runs.len() as u64;
-        for slice in view.version.runs.iter().flat_map(|run| run.slices()) {
+        // A table may stand in several slices.
+        for meta in view.version.tables().into_values() {
             stats.tables += 1;
-            stats.table_bytes += slice.meta.bytes;
+            stats.table_bytes += meta.bytes;
         }
         stats.snapshots = self.snapshots.count() as u64;
         stats.last_sequence = self.published().0;
