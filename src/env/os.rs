@@ -148,7 +148,9 @@ impl File for OsFile {
     }
 
     fn preallocate(&self, len: u64) -> io::Result<()> {
-        rustix::fs::fallocate(&self.file, rustix::fs::FallocateFlags::empty(), 0, len)
+        // A signal ends a long one early; asked again it goes on. std's own calls do the same.
+        let flags = rustix::fs::FallocateFlags::empty();
+        rustix::io::retry_on_intr(|| rustix::fs::fallocate(&self.file, flags, 0, len))
             .map_err(io::Error::from)
     }
 
