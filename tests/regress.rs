@@ -282,3 +282,33 @@ fn stats_count_a_table_once() {
     assert_eq!(db.stats().tables as usize, tables.len());
     assert_eq!(db.stats().table_bytes, tables.iter().map(bytes).sum::<u64>());
 }
+
+/// P1: a manifest that could not be made, though the one in use had room, poisoned the handle.
+#[test]
+fn a_manifest_that_can_not_be_made_is_made_later() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("db");
+    let mut db = Kiban::open(&path, small().manifest_bytes_max(256)).expect("created");
+    // Each name that the next ones could have is taken.
+    let taken = |n: u32| path.join(format!("{n:06}.manifest"));
+    let free: Vec<_> = (1..200).map(taken).filter(|path| !path.exists()).collect();
+    for path in &free {
+        std::fs::write(path, b"").expect("written");
+    }
+    for i in 0..10u32 {
+        db.put(i.to_be_bytes(), b"value").expect("put");
+        db.flush().expect("flushed");
+    }
+    assert_eq!((db.stats().manifests, db.poisoned().is_some()), (0, false), "P1");
+    for path in &free {
+        std::fs::remove_file(path).expect("removed");
+    }
+    for i in 0..10u32 {
+        db.put(i.to_be_bytes(), b"value").expect("put");
+        db.flush().expect("flushed");
+    }
+    assert!(db.stats().manifests > 0);
+    db.close().expect("closed");
+    let db = Kiban::open(&path, small()).expect("opened");
+    assert_eq!(db.range::<&[u8]>(..).expect("open").count(), 10);
+}

@@ -16,7 +16,7 @@ use crate::env::sync::Arc;
 use crate::error::{Error, Result};
 use crate::version::manifest::unlink_old;
 use crate::version::{
-    Edit, ManifestWriter, Plan, TableSlice, Version, compaction_edit, flush_edit,
+    Edit, Plan, PreparedManifest, TableSlice, Version, compaction_edit, flush_edit,
 };
 
 struct Stages {
@@ -137,8 +137,11 @@ impl Core {
         let number = self.allocate_file();
         let version = Version { next_file: self.files_to_reserve(), ..version.clone() };
         let bytes_max = self.options.manifest_bytes_max;
-        let rolled =
-            ManifestWriter::install(&self.env, &self.dir, number, self.db, &version, bytes_max);
+        let (env, dir) = (&self.env, &*self.dir);
+        let prepared = PreparedManifest::create(env, dir, number, self.db, &version, bytes_max);
+        // Nothing is in doubt, and the old one has room left: the next edit tries again.
+        let Ok(prepared) = prepared else { return Ok(()) };
+        let rolled = prepared.install(env, dir);
         maintainer.manifest = rolled.map_err(|e| self.health.poison(e))?;
         self.note_manifest(maintainer, &version);
         self.counters.manifests.add(1);

@@ -208,15 +208,23 @@ pub struct ManifestWriter {
     failed: bool,
 }
 
-impl ManifestWriter {
-    /// Creates manifest `number` with `version` in it and makes file and name durable. It is not
-    /// current yet.
+/// A manifest with room for a version and for edits, and nothing in it yet.
+pub struct PreparedManifest {
+    file: Arc<dyn File>,
+    number: FileNumber,
+    db: DatabaseId,
+    frames: Vec<u8>,
+    room: u64,
+}
+
+impl PreparedManifest {
+    /// Creates manifest `number` for `version` and reserves space for it.
     ///
     /// Its number is reserved by the manifest before it (C2), or is that of an attempt which never
     /// became current and so never got beyond frame 1.
     ///
     /// # Errors
-    /// `Io`. The file may be there then.
+    /// `Io`. Nothing is in doubt then, though an empty file may be there.
     pub fn create(
         env: &Env,
         dir: &Path,
@@ -234,36 +242,49 @@ impl ManifestWriter {
         put_u32(&mut header, FORMAT_VERSION);
         put_u128(&mut header, db.0);
         put_u64(&mut header, number.0);
-        let mut buf = Vec::new();
-        encode_frame(&mut buf, number, db, 0, &header);
-        encode_frame(&mut buf, number, db, 1, &snapshot_edit(version).encode());
-        let offset = buf.len() as u64;
-        let room = preallocate_bytes.max(2 * offset);
+        let mut frames = Vec::new();
+        encode_frame(&mut frames, number, db, 0, &header);
+        encode_frame(&mut frames, number, db, 1, &snapshot_edit(version).encode());
+        let room = preallocate_bytes.max(2 * frames.len() as u64);
         match file.preallocate(room) {
             Err(e) if e.kind() != io::ErrorKind::Unsupported => {
                 // Nothing is in it, and a full disk needs what it may have taken: each failed open
                 // would take as much again.
                 let _ = env.fs.unlink(&path);
-                return Err(Error::io(&path, "preallocate manifest", e));
+                Err(Error::io(&path, "preallocate manifest", e))
             }
-            _ => {}
+            _ => Ok(Self { file, number, db, frames, room }),
         }
-        write_all_at(&*file, 0, &buf).map_err(|e| Error::io(&path, "write manifest", e))?;
+    }
+
+    /// Writes the version and makes file and name durable, then makes it the current manifest. The
+    /// old one is left to [`unlink_old`].
+    ///
+    /// # Errors
+    /// `Io`. Which manifest is current is unknown then; the caller poisons.
+    pub fn install(self, env: &Env, dir: &Path) -> Result<ManifestWriter> {
+        let Self { file, number, db, frames, room } = self;
+        let path = file.path();
+        write_all_at(&*file, 0, &frames).map_err(|e| Error::io(path, "write manifest", e))?;
         // Crash here: a file, perhaps empty or torn, that nobody names.
         env.stage(Stage::ManifestSync);
-        file.sync_data().map_err(|e| Error::io(&path, "sync manifest", e))?;
+        file.sync_data().map_err(|e| Error::io(path, "sync manifest", e))?;
         // Crash here: the same, and its bytes are certain if its name is there.
         env.stage(Stage::ManifestSyncDir);
         env.fs.sync_dir(dir).map_err(|e| Error::io(dir, "sync directory", e))?;
         // Crash here: a whole manifest that `CURRENT` does not name; an orphan.
-        Ok(Self { file, number, db, offset, room, index: 1, unsynced: false, failed: false })
+        current::install(env, dir, number, db)?;
+        let (offset, index) = (frames.len() as u64, 1);
+        let (unsynced, failed) = (false, false);
+        Ok(ManifestWriter { file, number, db, offset, room, index, unsynced, failed })
     }
+}
 
-    /// [`ManifestWriter::create`], then makes it the current manifest. The old one is left to
-    /// [`unlink_old`].
+impl ManifestWriter {
+    /// [`PreparedManifest::create`] and [`PreparedManifest::install`] in one.
     ///
     /// # Errors
-    /// `Io`. Which manifest is current is unknown then; the caller poisons.
+    /// Theirs.
     pub fn install(
         env: &Env,
         dir: &Path,
@@ -272,9 +293,8 @@ impl ManifestWriter {
         version: &Version,
         preallocate_bytes: u64,
     ) -> Result<Self> {
-        let writer = Self::create(env, dir, number, db, version, preallocate_bytes)?;
-        current::install(env, dir, number, db)?;
-        Ok(writer)
+        PreparedManifest::create(env, dir, number, db, version, preallocate_bytes)?
+            .install(env, dir)
     }
 
     /// Appends an edit. It counts only after [`ManifestWriter::sync`].

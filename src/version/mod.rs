@@ -30,7 +30,7 @@ pub mod state;
 
 pub use check::structure;
 pub use edit::{Edit, compaction_edit, flush_edit, snapshot_edit};
-pub use manifest::{ManifestRead, ManifestWriter, read_manifest};
+pub use manifest::{ManifestRead, ManifestWriter, PreparedManifest, read_manifest};
 pub use plan::{Plan, Reason};
 pub use slice::{KeyRange, TableMeta, TableSlice};
 pub use state::{Run, RunId, Version};
