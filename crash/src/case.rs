@@ -16,7 +16,7 @@ use crate::disk::{Disk, Rule};
 use crate::evidence;
 use crate::life::{Birth, Life, Slip, Window, caught};
 use crate::script::{Crash, Section};
-use crate::sim::{Look, Shot};
+use crate::sim::Look;
 use crate::tally::Tally;
 use kiban_model::driver::Outcome;
 use kiban_model::durable::{CrashClass, Truth};

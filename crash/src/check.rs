@@ -307,7 +307,11 @@ impl Examiner<'_> {
         if about.torn_batch && outcome != Outcome::Landed {
             counters.fire(Counter::BatchTorn);
         }
-        self.tally.matrix.hit(about.stage, Column::Crash(about.class), outcome);
+        // Once a call has failed, page cache and device may differ either way, in any stage; such
+        // lives are told in the columns of their faults.
+        if !about.faulty {
+            self.tally.matrix.hit(about.stage, Column::Crash(about.class), outcome);
+        }
     }
 
     /// Counts the image, and lets the process go.
@@ -377,6 +381,8 @@ struct About {
     torn_batch: bool,
     /// Whether the crash fell after an open had returned.
     after_open: bool,
+    /// Whether calls were made to fail before it.
+    faulty: bool,
 }
 
 impl About {
@@ -390,6 +396,7 @@ impl About {
             depth: subject.depth,
             torn_batch: subject.torn_batch,
             after_open: subject.trail.crash.step > 0,
+            faulty: subject.trail.is_faulty(),
         }
     }
 }
@@ -424,6 +431,8 @@ pub fn views<'a>(
     trail: Option<&Trail<'_>>,
 ) -> [View<'a>; 2] {
     let decided = View::of(&life.driver.truth);
+    // Whatever comes next is measured against what this recovery decided.
+    before.acked = decided.acked;
     if class == CrashClass::Power {
         // What the power cut took, no page cache has.
         before.bounds.floor_kill = before.bounds.floor;

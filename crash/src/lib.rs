@@ -2,10 +2,12 @@
 #![forbid(unsafe_code)]
 
 pub mod adapter;
+pub mod campaign;
 pub mod case;
 pub mod check;
 pub mod corruption;
 pub mod counters;
+pub mod directed;
 pub mod disk;
 pub mod evidence;
 pub mod fuzz;

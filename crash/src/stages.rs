@@ -4,16 +4,18 @@
 //! - Every cell is reachable unless [`unreachable`] says why not. A reachable cell that a directed
 //!   pass does not hit fails it; a hit in an unreachable cell fails too: either the reason is wrong
 //!   or a promise is broken.
-//! - [`CALLS`] says which calls each stage makes. A call outside it is a hit in an unreachable
-//!   cell.
+//! - The table is `cells.txt`: a line in it is a claim about a protocol. A column that a stage lacks
+//!   is a fault that no call of the stage can meet.
 //!
 //! It knows no scenario: `directed` has them.
+#![allow(clippy::disallowed_types)]
 
 use crate::disk::{FAULTS, Fault};
 use crate::report::{Cell, Cells};
 use crate::sim::{STAGES, stage_name};
 use kiban::env::probe::Stage;
 use kiban_model::durable::CrashClass;
+use std::sync::OnceLock;
 
 /// How a fault ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -190,11 +192,81 @@ pub fn every_cell() -> impl Iterator<Item = (Stage, Column, Outcome)> {
     })
 }
 
+/// The cells that can be reached, as text.
+const CELLS: &str = include_str!("cells.txt");
+
+/// Outcomes that can be reached, a bit each, by stage and column.
+fn reachable(stage: Stage, column: Column) -> u8 {
+    static TABLE: OnceLock<Vec<u8>> = OnceLock::new();
+    TABLE.get_or_init(|| parse(CELLS))[stage as usize * COLUMNS + column.index()]
+}
+
+fn parse(text: &str) -> Vec<u8> {
+    let mut table = vec![0; STAGES * COLUMNS];
+    let mut stage = None;
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let Some((outcomes, columns)) = line.split_once(": ") else {
+            stage = Stage::ALL.iter().find(|stage| stage.name() == line);
+            assert!(stage.is_some(), "the table of cells names no stage `{line}`");
+            continue;
+        };
+        let bits = outcomes.trim().chars().fold(0, |bits, letter| {
+            let known = "lkLarp".find(letter).expect("invariant: an outcome's letter");
+            bits | 1 << known
+        });
+        for name in columns.split_whitespace() {
+            let column = Column::all().find(|column| column.name() == name);
+            let column = column.expect("invariant: a column's name");
+            let stage = *stage.expect("invariant: a stage comes first");
+            table[stage as usize * COLUMNS + column.index()] = bits;
+        }
+    }
+    table
+}
+
 /// Why a cell can't be reached; `None` where it can.
 #[must_use]
-pub fn unreachable(_stage: Stage, column: Column, outcome: Outcome) -> Option<&'static str> {
-    if matches!(column, Column::Crash(_)) != outcome.of_crash() {
-        return Some("an outcome of the other kind of column");
+pub fn unreachable(stage: Stage, column: Column, outcome: Outcome) -> Option<&'static str> {
+    let crash = matches!(column, Column::Crash(_));
+    if crash != outcome.of_crash() {
+        return Some("a crash is not answered, and an error loses nothing by itself");
     }
-    None
+    let can = reachable(stage, column);
+    if can >> (outcome as u8) & 1 == 1 {
+        return None;
+    }
+    Some(match (can, column, outcome) {
+        (0, Column::Crash(_), _) => "no engine without threads enters this stage",
+        (0, ..) => "no call of this stage can meet this fault",
+        (_, Column::Crash(CrashClass::Kill), Outcome::Lost) => {
+            "the page cache outlives the process (D2)"
+        }
+        (_, _, Outcome::Lost) => "all that had returned is durable by then",
+        (_, _, Outcome::Kept) => "the write under way is in the page cache by then",
+        (_, _, Outcome::Landed) => "no write is under way here, or none of it is in the log",
+        (_, _, Outcome::Absorbed) => "nothing here can go on without this call",
+        (_, _, Outcome::Refused) => "what it leaves in doubt is acknowledged by none (P1)",
+        (_, _, Outcome::Poisoned) => "it leaves nothing in doubt, or no handle is open",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_cell_is_reachable_or_has_a_reason() {
+        let (mut can, mut not) = (0, 0);
+        for (stage, column, outcome) in every_cell() {
+            match unreachable(stage, column, outcome) {
+                None => can += 1,
+                Some(why) => {
+                    assert!(!why.is_empty());
+                    not += 1;
+                }
+            }
+        }
+        assert_eq!(can + not, STAGES * COLUMNS * Outcome::ALL.len());
+        assert!(can > 500, "only {can} cells can be reached");
+    }
 }
