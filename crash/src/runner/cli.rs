@@ -216,6 +216,30 @@ pub enum Profile {
     Soak,
 }
 
+impl Profile {
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Smoke => "smoke",
+            Self::Standard => "standard",
+            Self::Swarm => "swarm",
+            Self::Soak => "soak",
+        }
+    }
+
+    /// How long it searches if nothing else is said.
+    #[must_use]
+    pub fn time(self) -> Duration {
+        Duration::from_secs(match self {
+            Self::Smoke => 15,
+            Self::Standard => 60,
+            Self::Swarm => 600,
+            Self::Soak => 3600,
+        })
+    }
+}
+
 /// What a trace file holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum TraceFormat {

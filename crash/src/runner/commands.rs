@@ -3,23 +3,31 @@
 //! Invariants
 //! - Mistakes in flags and files are found before anything runs, and leave with exit code 2.
 //! - Whatever ran is delivered to every place that was asked for, interrupted or not.
-#![allow(clippy::disallowed_methods, reason = "the runner stands outside the engine")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "the runner stands outside the engine"
+)]
 
 use super::cli::{
-    Budget, Cli, Command, LayerArgs, MergeArgs, MutantsArgs, OutputArgs, Seed, Shard, StagesArgs,
-    TraceArgs, TraceFormat,
+    Budget, Cli, Command, LayerArgs, MergeArgs, MutantsArgs, OutputArgs, ReplayArgs, RunArgs, Seed,
+    Shard, StagesArgs, SweepArgs, TraceArgs, TraceFormat,
 };
 use super::interrupt::Interrupt;
-use super::mutants::layers::Order;
+use super::mutants::layers;
 use super::output::Output;
 use super::page::{Block, Page, Table, Tone};
+use super::progress::{Length, Progress};
 use super::{layer, merge, mutants, revision, trace};
+use crate::campaign::{self, Order};
 use crate::report::Report;
+use crate::{case, pool, stages, sweep};
 use clap::Parser;
 use kiban::env::probe::Stage;
 use kiban::env::random::{OsRandom, Random};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Instant;
 
 /// Flags or files that can't be meant.
 const USAGE: u8 = 2;
@@ -31,12 +39,15 @@ const ENVIRONMENT: u8 = 5;
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let done = match cli.command {
+        None => run_campaign(&cli.run),
+        Some(Command::Run(args)) => run_campaign(&args),
+        Some(Command::Sweep(args)) => run_sweep(&args),
+        Some(Command::Trace(args)) => run_trace(&args),
+        Some(Command::Replay(args)) => run_replay(&args),
         Some(Command::Mutants(args)) => run_mutants(&args),
         Some(Command::Stages(args)) => list_stages(&args),
         Some(Command::Merge(args)) => run_merge(&args),
-        Some(Command::Trace(args)) => run_trace(&args),
         Some(Command::Layer(args)) => run_layer(&args),
-        _ => Err(Refusal { code: USAGE, why: "not yet".to_owned() }),
     };
     match done {
         Ok(code) => ExitCode::from(code),
@@ -98,6 +109,73 @@ fn jobs(told: Option<u16>) -> u16 {
     })
 }
 
+/// The order of a campaign, without its profile.
+fn order(report: &Report, budget: pool::Budget, told: Option<u16>, shard: Option<Shard>) -> Order {
+    let shard = shard.unwrap_or(Shard::WHOLE);
+    let shard = (u64::from(shard.index - 1), u64::from(shard.count));
+    Order { jobs: usize::from(jobs(told)), shard, ..Order::new(report.seed, budget) }
+}
+
+fn run_campaign(args: &RunArgs) -> Done {
+    let Begin { output, mut report, .. } = begin("run", &args.output, args.seed)?;
+    let name = args.profile.name();
+    let profile = case::Profile::named(name)
+        .ok_or_else(|| usage(format!("--profile: there is no profile {name}")))?;
+    let (cases, time) = match args.budget.unwrap_or(Budget::Time(args.profile.time())) {
+        Budget::Cases(cases) => (Some(cases), None),
+        Budget::Time(time) => (None, Some(time)),
+    };
+    let stop = Interrupt::install();
+    let until = time.map(|time| Instant::now() + time);
+    let budget = pool::Budget { cases, until, stop: stop.flag() };
+    let order = Order { profile, ..order(&report, budget, args.jobs, args.shard) };
+    let length = cases.map_or(Length::Unknown, Length::Count);
+    let mut progress = Progress::begin(time.map_or(length, Length::Time));
+    campaign::run(&order, &mut report, &mut |totals, failures| {
+        progress.update(totals.cases, totals, failures);
+    });
+    progress.end();
+    deliver(&output, &report)
+}
+
+fn run_sweep(args: &SweepArgs) -> Done {
+    let stage = args.stage.as_deref().map(|name| {
+        let found = Stage::ALL.iter().find(|stage| stage.name() == name);
+        found.map(|stage| *stage as u8).ok_or_else(|| {
+            usage(format!("--stage {name}: no such stage; `kiban-crash stages` lists them"))
+        })
+    });
+    let stage = stage.transpose()?;
+    // A sweep draws nothing: its seed only names it.
+    let seed = Some(Seed::Number(0));
+    let Begin { output, mut report, .. } = begin("sweep", &args.output, seed)?;
+    let stop = Interrupt::install().flag();
+    let budget = pool::Budget { cases: None, until: None, stop };
+    let order = order(&report, budget, args.jobs, args.shard);
+    let ops_max = u32::from(args.ops);
+    let mine = sweep::sequences(ops_max).div_ceil(order.shard.1);
+    let mut progress = Progress::begin(Length::Count(mine));
+    campaign::run_sweep(&order, ops_max, stage, &mut report, &mut |totals, failures| {
+        progress.update(totals.cases, totals, failures);
+    });
+    progress.end();
+    deliver(&output, &report)
+}
+
+fn run_replay(args: &ReplayArgs) -> Done {
+    let seed = Some(Seed::Number(0));
+    let Begin { output, mut report, .. } = begin("replay", &args.output, seed)?;
+    if args.what.starts_with("kb1:") {
+        campaign::run_replay(&args.what, &mut report).map_err(usage)?;
+    } else {
+        let refused = |error| usage(format!("{}: {error}", args.what));
+        let text = std::fs::read_to_string(&args.what).map_err(refused)?;
+        let refused = |error: String| usage(format!("{}: {error}", args.what));
+        campaign::run_replay(&text, &mut report).map_err(refused)?;
+    }
+    deliver(&output, &report)
+}
+
 /// The default seed of `mutants`: a kill matrix is compared between revisions, so it is fixed.
 const MUTANTS_SEED: u64 = 1;
 
@@ -123,7 +201,7 @@ fn run_mutants(args: &MutantsArgs) -> Done {
     });
     report.shard = args.shard.map(|shard| shard.to_string()).unwrap_or_default();
     report.jobs = u64::from(jobs(args.jobs));
-    let order = Order { seed: report.seed, jobs: jobs(args.jobs) };
+    let order = layers::Order { seed: report.seed, jobs: jobs(args.jobs) };
     let task = mutants::Task { mutants: chosen, all_layers: args.all_layers, order };
     mutants::run(&workspace, &task, &mut report, &Interrupt::install());
     deliver(&output, &report)
@@ -151,12 +229,28 @@ fn list_stages(args: &StagesArgs) -> Done {
         ..Page::default()
     };
     page.section("Stages", vec![Block::Table(table)]);
+    let faults: Vec<&str> = stages::Column::all().map(stages::Column::name).collect();
+    let outcomes: Vec<&str> = stages::Outcome::ALL.iter().map(|outcome| outcome.name()).collect();
+    page.section("Crashes and faults", vec![Block::Note(faults.join(", "))]);
+    page.section("Outcomes", vec![Block::Note(outcomes.join(", "))]);
+    let unreachable: Vec<_> = stages::every_cell()
+        .filter_map(|(stage, column, outcome)| {
+            let why = stages::unreachable(stage, column, outcome)?;
+            let cell = format!("{}/{}/{}", stage.name(), column.name(), outcome.name());
+            Some(serde_json::json!({"cell": cell, "why": why}))
+        })
+        .collect();
+    page.section(
+        "Cells that can't be reached",
+        vec![Block::Note(format!("{}; --json lists them with reasons.", unreachable.len()))],
+    );
     let stages: Vec<_> = Stage::ALL
         .iter()
         .map(|stage| serde_json::json!({"stage": stage.name(), "what": stage.what()}))
         .collect();
     let json = serde_json::json!({
-        "command": "stages", "revision": report.revision, "stages": stages,
+        "command": "stages", "revision": report.revision, "stages": stages, "faults": faults,
+        "outcomes": outcomes, "unreachable": unreachable,
     });
     output.deliver_parts(&page, &json.to_string(), &[], 0.0).map_err(environment)?;
     Ok(0)

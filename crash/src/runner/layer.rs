@@ -8,8 +8,12 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "outside the engine")]
 
 use crate::adapter::SimFs;
+use crate::campaign::{self, Order};
+use crate::case::Profile;
+use crate::check::Shares;
 use crate::corruption::{self, Effort};
 use crate::disk::Disk;
+use crate::pool::{Budget, panic_text};
 use crate::report::{Failure, Report};
 use kiban::env::Env;
 use kiban::env::random::SeededRandom;
@@ -44,37 +48,60 @@ pub fn run(name: &str, task: Task, report: &mut Report) -> Result<(), String> {
     match name {
         "SEQ" => lockstep(task, report),
         "FLIP" => flips(task, report),
+        "CRASH" | "RECR" | "ERR" | "DIRECT" => crashes(name, task, report),
         other => return Err(format!("no layer is called {other}")),
     }
     report.judge();
     Ok(())
 }
 
+/// A shrunk case of so few operations is small enough to be read.
+const SMALL_OPS: u64 = 6;
+/// So many failing cases are shrunk, at most, in search of a small one.
+const SHRUNK_MAX: u64 = 6;
+
 /// Generated cases in lockstep with the oracle, without faults. One after the other: a layer ends
-/// in seconds, and the first failure is the same whatever the machine does.
+/// in seconds, and the first failure is the same whatever the machine does. Later cases are looked
+/// at only for one that shrinks to less.
 fn lockstep(task: Task, report: &mut Report) {
+    let mut best: Option<Failure> = None;
+    let mut shrunk = 0;
     for index in 0..task.cases {
         let case = case_of(task.seed, index);
-        report.totals.cases += 1;
-        report.totals.ops += case.ops.len() as u64;
+        if best.is_none() {
+            report.totals.cases += 1;
+            report.totals.ops += case.ops.len() as u64;
+        }
         let Some((promise, _)) = fails(&case) else { continue };
-        let shrunk =
-            shrink::shrink(&case, SHRINK_TRIES, |c| fails(c).is_some_and(|f| f.0 == promise));
-        let got = fails(&shrunk).map(|(_, got)| got).unwrap_or_default();
-        report.add_failure(Failure {
-            promise,
-            what: "lockstep".to_owned(),
-            seed: task.seed,
-            case: index,
-            revision: report.revision.clone(),
-            ops: case.ops.len() as u64,
-            shrunk_ops: shrunk.ops.len() as u64,
-            shrunk: shrunk.to_string(),
-            expected: "what the oracle says".to_owned(),
-            got,
-            ..Failure::default()
-        });
-        return;
+        let failure = shrink_case(task, index, &case, promise, report);
+        shrunk += 1;
+        if best.as_ref().is_none_or(|best| failure.shrunk_ops < best.shrunk_ops) {
+            best = Some(failure);
+        }
+        if shrunk == SHRUNK_MAX || best.as_ref().is_some_and(|f| f.shrunk_ops <= SMALL_OPS) {
+            break;
+        }
+    }
+    if let Some(failure) = best {
+        report.add_failure(failure);
+    }
+}
+
+fn shrink_case(task: Task, index: u64, case: &Case, promise: String, report: &Report) -> Failure {
+    let shrunk = shrink::shrink(case, SHRINK_TRIES, |c| fails(c).is_some_and(|f| f.0 == promise));
+    let got = fails(&shrunk).map(|(_, got)| got).unwrap_or_default();
+    Failure {
+        promise,
+        what: "lockstep".to_owned(),
+        seed: task.seed,
+        case: index,
+        revision: report.revision.clone(),
+        ops: case.ops.len() as u64,
+        shrunk_ops: shrunk.ops.len() as u64,
+        shrunk: shrunk.to_string(),
+        expected: "what the oracle says".to_owned(),
+        got,
+        ..Failure::default()
     }
 }
 
@@ -104,6 +131,31 @@ fn fails(case: &Case) -> Option<(String, String)> {
         Ok(Err(failure)) => Some((failure.mismatch.promise.to_owned(), failure.to_string())),
         Err(panic) => Some(("-".to_owned(), panic_text(&*panic))),
     }
+}
+
+/// A part of the crash campaign.
+fn crashes(name: &str, task: Task, report: &mut Report) {
+    let smoke = Profile::named("smoke").expect("invariant: there is a smoke profile");
+    let plain = Shares { inside: 2, after: 2, faults: 0, ..Shares::STANDARD };
+    let (faulty_64ths, shares) = match name {
+        "CRASH" => (0, plain),
+        "RECR" => (0, Shares { inside: 48, after: 48, ..plain }),
+        _ => (64, Shares::STANDARD),
+    };
+    let directed = name == "DIRECT";
+    let budget = Budget::cases(if directed { 0 } else { task.cases });
+    let order = Order {
+        profile: Profile { faulty_64ths, shares, ..smoke },
+        jobs: usize::from(task.jobs),
+        directed,
+        first_only: true,
+        ..Order::new(task.seed, budget)
+    };
+    campaign::run(&order, report, &mut |_, _| {});
+    // A first failure ends the run by the flag that an interrupt would set.
+    report.interrupted = false;
+    // What the engine may not do is the matter here, not how fast it does the rest.
+    report.diverged = false;
 }
 
 /// The corruption sweep over as many databases as there are cases.
@@ -141,10 +193,4 @@ fn flips(task: Task, report: &mut Report) {
             return;
         }
     }
-}
-
-fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    text.unwrap_or_else(|| "a panic without text".to_owned())
 }

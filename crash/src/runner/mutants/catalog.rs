@@ -25,7 +25,7 @@
 //! Whether a seeded bug is killed is not decided here.
 #![allow(clippy::disallowed_methods, reason = "the runner stands outside the engine")]
 
-use super::layers::NAMES;
+use super::layers::LAYERS;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
@@ -124,8 +124,9 @@ pub fn parse(text: &str) -> Result<Mutant, (usize, String)> {
         story: String::new(),
         edits: Vec::new(),
     };
-    if !NAMES.contains(&&*mutant.layer) {
-        return Err((4, format!("one of the layers {}", NAMES.join(", "))));
+    if LAYERS.iter().all(|layer| layer.name != mutant.layer) {
+        let names: Vec<&str> = LAYERS.iter().map(|layer| layer.name).collect();
+        return Err((4, format!("one of the layers {}", names.join(", "))));
     }
     let mut file = None;
     while let Some(line) = lines.next() {

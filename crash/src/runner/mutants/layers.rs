@@ -39,6 +39,10 @@ pub enum Way {
 pub const LAYERS: &[Layer] = &[
     layer("SEQ", Way::Cases(400), 120, "lockstep with the oracle, no faults"),
     layer("FLIP", Way::Cases(1), 240, "damage to every kind of file"),
+    layer("CRASH", Way::Cases(400), 300, "crashes of generated cases"),
+    layer("ERR", Way::Cases(500), 300, "injected errors, with crashes"),
+    layer("RECR", Way::Cases(200), 300, "crashes inside and after recoveries"),
+    layer("DIRECT", Way::Cases(1), 300, "the directed pass: every stage, fault and outcome"),
     layer("UNIT", Way::Tests(&["--package", "kiban", "--lib"]), 240, "the engine's own unit tests"),
     layer("SCHED", Way::Tests(&["--package", "kiban-loom"]), 600, "loom: kernels, bounded"),
     layer(
@@ -48,9 +52,6 @@ pub const LAYERS: &[Layer] = &[
         "shuttle: schedules with crashes",
     ),
 ];
-
-/// The layers that a seeded bug may name as its cheapest: these, and parts of the campaign.
-pub const NAMES: &[&str] = &["SEQ", "FLIP", "CRASH", "RECR", "ERR", "UNIT", "SCHED", "SxC"];
 
 const fn layer(name: &'static str, way: Way, limit_s: u64, what: &'static str) -> Layer {
     Layer { name, what, way, limit_s }

@@ -1,7 +1,7 @@
 //! `kiban-crash trace`: a given trace against engine and oracle, twice.
 //!
 //! 1. [`real`]: the whole trace on a real directory, values in full, reopened on the way.
-//! 2. The whole trace with its values cut down, on the simulated disk, with crash
+//! 2. [`simulated`]: the whole trace with its values cut down, on the simulated disk, with crash
 //!    images along it.
 //!
 //! Invariants
@@ -14,6 +14,7 @@
 
 pub mod read;
 pub mod real;
+pub mod simulated;
 
 use super::interrupt::Interrupt;
 use super::progress::{Length, Progress};
@@ -40,7 +41,10 @@ pub struct Task {
 pub fn run(task: &Task, report: &mut Report, interrupt: &Interrupt) {
     let begun = Instant::now();
     let mut progress = Progress::begin(Length::Count(2 * task.case.ops.len() as u64));
-    real::run(task, report, interrupt, &mut progress);
+    let went_on = real::run(task, report, interrupt, &mut progress);
+    if went_on && !interrupt.wished() {
+        simulated::run(task, report, interrupt, &mut progress);
+    }
     progress.end();
     report.interrupted |= interrupt.wished();
     report.elapsed_s = begun.elapsed().as_secs_f64();

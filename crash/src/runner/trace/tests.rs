@@ -30,6 +30,7 @@ fn a_trace_runs_whole_and_leaves_no_directory() {
     run(&task, &mut report, &Interrupt::default());
     assert_eq!(report.verdict, Verdict::Held, "{:?}", report.failures);
     assert_eq!(report.totals.ops, 300);
+    assert!(report.totals.images > 100, "{} images", report.totals.images);
     assert_eq!(place.path().read_dir().expect("readable").count(), 0);
 }
 

@@ -1,0 +1,131 @@
+//! The `kiban-crash` command, from outside: exit codes, and what stands on standard output.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a test of a process")]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// Runs the command in `dir` with none of a CI system's variables.
+fn crash(dir: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_kiban-crash"))
+        .current_dir(dir)
+        .args(arguments)
+        .env_remove("GITHUB_STEP_SUMMARY")
+        .output()
+        .expect("the command can be started")
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("the command prints text")
+}
+
+fn json(output: &Output) -> serde_json::Value {
+    serde_json::from_slice(&output.stdout).expect("one JSON object on standard output")
+}
+
+fn scratch() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a temporary directory")
+}
+
+#[test]
+fn mistakes_end_with_two_and_name_what_was_expected() {
+    let dir = scratch();
+    for (arguments, said) in [
+        (&["--bogus"][..], "--bogus"),
+        (&["fly"], "fly"),
+        (&["run", "--seed", "abc"], "\"commit\""),
+        (&["run", "--seed", "-1"], "-1"),
+        (&["--budget", "0"], "expected a number of cases"),
+        (&["--profile", "huge"], "smoke, standard, swarm, soak"),
+        (&["--jobs", "0"], "0"),
+        (&["--shard", "3/2"], "expected I/N"),
+        (&["sweep", "--ops", "0"], "0"),
+        (&["sweep", "--stage", "no.such"], "no.such"),
+        (&["trace"], "<FILE>"),
+        (&["trace", "nowhere.ops"], "nowhere.ops"),
+        (&["trace", "x.bin"], "--format"),
+        (&["replay", "kb1:***"], "kb1:"),
+        (&["replay", "nowhere.ops"], "nowhere.ops"),
+        (&["mutants", "B999"], "B999"),
+        (&["merge"], "<DIR>"),
+        (&["merge", "nowhere"], "nowhere/report.json"),
+        (&["stages", "--junit", "/proc/none/x.xml"], "/proc/none/x.xml"),
+        (&["run", "--out", "/proc/none"], "/proc/none"),
+    ] {
+        let output = crash(dir.path(), arguments);
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
+        assert!(error.contains(said), "{arguments:?}: {error}");
+        assert!(output.stdout.is_empty(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_malformed_trace_line_is_named() {
+    let dir = scratch();
+    for (name, content, said) in [
+        ("a.csv", "version,time,op,size,lbn\n1,2,2a,512,7\n1,2,99,512,7\n", "a.csv:3: expected 2a"),
+        ("b.csv", "a,b\n", "b.csv:1: expected the header"),
+        ("c.tsv", "k\tv\nbroken\n", "c.tsv:2: expected a key, a tab and a value"),
+        ("d.ops", "put a b\nfly\n", "d.ops:2: expected"),
+        ("e.ops", "", "e.ops: expected at least one operation"),
+    ] {
+        std::fs::write(dir.path().join(name), content).expect("a file");
+        let output = crash(dir.path(), &["trace", name, "--json"]);
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{name}: {error}");
+        assert!(error.contains(said), "{name}: {error}");
+    }
+}
+
+#[test]
+fn stages_are_listed_in_both_forms() {
+    let dir = scratch();
+    let output = crash(dir.path(), &["stages"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(text(&output.stdout).contains("current.rename"), "{}", text(&output.stdout));
+    let listed = json(&crash(dir.path(), &["stages", "--json"]));
+    let stages = listed["stages"].as_array().expect("a list").len();
+    assert!(stages >= 40, "{stages}");
+}
+
+#[test]
+fn shards_merge_into_one_result() {
+    let dir = scratch();
+    for index in ["1", "2"] {
+        let place = dir.path().join(index);
+        std::fs::create_dir(&place).expect("a directory");
+        let report = serde_json::json!({
+            "command": "run", "seed": 7, "shard": format!("{index}/2"), "cases": 5, "ops": 50,
+            "directed_whole": true, "digest": index, "counters": {"stall": index == "2"} ,
+        });
+        let report = report.to_string().replace("true}", "1}").replace("false}", "0}");
+        std::fs::write(place.join("report.json"), report).expect("a file");
+    }
+    let arguments = ["merge", "2", "1", "--json", "--junit", "j/r.xml", "--out", "o"];
+    let output = crash(dir.path(), &arguments);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let merged = json(&output);
+    assert_eq!((&merged["cases"], &merged["digest"]), (&10.into(), &"1+2".into()));
+    assert_eq!(merged["verdict"], "held");
+    let junit = std::fs::read_to_string(dir.path().join("j/r.xml")).expect("--junit was written");
+    assert!(junit.contains("failures=\"0\"") && junit.contains("name=\"stall\""), "{junit}");
+    let html = std::fs::read_to_string(dir.path().join("o/report.html")).expect("--out was filled");
+    assert!(html.contains("HELD: every promise held."), "{html}");
+    let again = crash(dir.path(), &["merge", "o", "--json"]);
+    assert_eq!(json(&again), merged, "a merged result is a result");
+}
+
+#[test]
+fn a_ci_run_gets_a_step_summary() {
+    let dir = scratch();
+    let summary = dir.path().join("summary.md");
+    let status = Command::new(env!("CARGO_BIN_EXE_kiban-crash"))
+        .args(["stages", "--json"])
+        .env("GITHUB_STEP_SUMMARY", &summary)
+        .output()
+        .expect("the command can be started")
+        .status;
+    assert!(status.success());
+    let written = std::fs::read_to_string(&summary).expect("the summary was written");
+    assert!(written.contains("| stage | what happens |"), "{written}");
+}
