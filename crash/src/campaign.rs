@@ -199,8 +199,8 @@ fn cases(
         }
         progress(&tally.totals, report.failures_all);
     });
-    report.interrupted |= order.budget.stop.load(std::sync::atomic::Ordering::Relaxed)
-        && report.failures_all == 0;
+    report.interrupted |=
+        order.budget.stop.load(std::sync::atomic::Ordering::Relaxed) && report.failures_all == 0;
 }
 
 fn shard_budget(budget: &Budget, shard: (u64, u64)) -> Budget {
@@ -281,7 +281,8 @@ fn add_failure(report: &mut Report, origin: &Origin, broken: &Broken) {
     let mut failure = told(report, origin, &broken.slip);
     failure.at = broken.place.clone();
     failure.ops = broken.sections.iter().map(|section| section.ops.len() as u64).sum();
-    let known = report.failures.iter().any(|f| f.promise == failure.promise && f.what == failure.what);
+    let known =
+        report.failures.iter().any(|f| f.promise == failure.promise && f.what == failure.what);
     let script = if known || report.failures.len() >= SHRUNK_MAX {
         let (seed, config) = (origin.seed, origin.config.clone());
         Script { seed, config, sections: broken.sections.clone() }
@@ -327,7 +328,11 @@ pub fn run_replay(what: &str, report: &mut Report) -> Result<(), String> {
             tally.absorb(&done.tally);
             for (_, (broken, script)) in &done.broken {
                 let (seed, config) = (script.seed, script.config.clone());
-                add_failure(report, &Origin { token: what.to_owned(), index: 0, seed, config }, broken);
+                add_failure(
+                    report,
+                    &Origin { token: what.to_owned(), index: 0, seed, config },
+                    broken,
+                );
             }
         } else {
             let (seed, index) = (number(seed)?, number(index)?);
@@ -340,7 +345,11 @@ pub fn run_replay(what: &str, report: &mut Report) -> Result<(), String> {
             };
             report.seed = seed;
             if let Err(broken) = ran {
-                add_failure(report, &Origin { token: what.to_owned(), index, seed, config }, &broken);
+                add_failure(
+                    report,
+                    &Origin { token: what.to_owned(), index, seed, config },
+                    &broken,
+                );
             }
         }
         tally.totals.cases += 1;

@@ -1,5 +1,5 @@
-//! The directed pass: a few scripted runs that pass through every stage, each stage crashed and each
-//! of its calls failed, until every reachable cell and every counter was met.
+//! The directed pass: a few scripted runs that pass through every stage, each stage crashed and
+//! each of its calls failed, until every reachable cell and every counter was met.
 //!
 //! Invariants
 //! - It is built from the stage table: for each stage and column that still lacks a cell, the runs
@@ -280,7 +280,8 @@ fn faults(name: &str, script: &Script, pass: &mut Pass, budget: &Budget) {
     let Some(calls) = calls_of(script) else { return };
     for (stage, calls) in Stage::ALL.iter().zip(calls) {
         for call in Call::ALL.iter().filter(|&&call| calls >> (call as u32) & 1 == 1) {
-            for (index, (_, fault)) in FAULTS.iter().enumerate().filter(|(_, f)| f.1.applies(*call)) {
+            for (index, (_, fault)) in FAULTS.iter().enumerate().filter(|(_, f)| f.1.applies(*call))
+            {
                 for skip in SKIPS {
                     if budget.stopped() || !pass.tally.matrix.lacks(*stage, Column::Fault(index)) {
                         break;

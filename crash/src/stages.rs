@@ -4,8 +4,8 @@
 //! - Every cell is reachable unless [`unreachable`] says why not. A reachable cell that a directed
 //!   pass does not hit fails it; a hit in an unreachable cell fails too: either the reason is wrong
 //!   or a promise is broken.
-//! - The table is `cells.txt`: a line in it is a claim about a protocol. A column that a stage lacks
-//!   is a fault that no call of the stage can meet.
+//! - The table is `cells.txt`: a line in it is a claim about a protocol. A column that a stage
+//!   lacks is a fault that no call of the stage can meet.
 //!
 //! It knows no scenario: `directed` has them.
 #![allow(clippy::disallowed_types)]

@@ -1,8 +1,8 @@
 //! The whole trace on the simulated disk, its values cut down, with crash images along it.
 //!
 //! Invariants
-//! - One database lives through the whole trace; each image is recovered and compared whole with the
-//!   states that the trace up to there admits.
+//! - One database lives through the whole trace; each image is recovered and compared whole with
+//!   the states that the trace up to there admits.
 //! - Which moments become images is decided by the seed and by how many images there are so far, so
 //!   that a trace of any length gets its share and a run repeats.
 //!
@@ -95,7 +95,7 @@ fn failure(task: &Task, report: &Report, broken: &Broken) -> Failure {
 fn small(at: usize, op: &Op) -> Op {
     let mut op = op.clone();
     if let Op::Put { value, durable, .. } = &mut op {
-        *durable |= at % DURABLE_EVERY == 0;
+        *durable |= at.is_multiple_of(DURABLE_EVERY);
         match value {
             Value::Made { len, .. } => *len = len.div_ceil(SHRINK),
             Value::Bytes(bytes) => bytes.truncate(LITERAL_BYTES_MAX),
@@ -116,7 +116,7 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     fn new(task: &'a Task, ops: &'a [Op]) -> Self {
         let to_write = ops.iter().filter(|op| op.is_write()).count().max(1) as u64;
-        Self { task, ops, source: Seed(task.seed ^ 0x7472_6163_65), written: 0, to_write }
+        Self { task, ops, source: Seed(task.seed ^ 0x0074_7261_6365), written: 0, to_write }
     }
 
     fn all(

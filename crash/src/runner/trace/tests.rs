@@ -1,4 +1,5 @@
 //! Tests of both runs of a trace, on a synthetic one: a few hundred rows over a few keys.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::read::parse;
 use super::*;
