@@ -1,8 +1,11 @@
 //! The `kiban-crash` command, from outside: exit codes, and what stands on standard output.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a test of a process")]
 
+use kiban_crash::report::{Report, Totals};
+use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 /// Runs the command in `dir` with none of a CI system's variables.
 fn crash(dir: &Path, arguments: &[&str]) -> Output {
@@ -91,14 +94,20 @@ fn stages_are_listed_in_both_forms() {
 #[test]
 fn shards_merge_into_one_result() {
     let dir = scratch();
-    for index in ["1", "2"] {
-        let place = dir.path().join(index);
+    for index in 1..=2 {
+        let place = dir.path().join(index.to_string());
         std::fs::create_dir(&place).expect("a directory");
-        let report = serde_json::json!({
-            "command": "run", "seed": 7, "shard": format!("{index}/2"), "cases": 5, "ops": 50,
-            "directed_whole": true, "digest": index, "counters": {"stall": index == "2"} ,
-        });
-        let report = report.to_string().replace("true}", "1}").replace("false}", "0}");
+        let report = Report {
+            command: "run".to_owned(),
+            seed: 7,
+            shard: format!("{index}/2"),
+            totals: Totals { cases: 5, ops: 50, ..Totals::default() },
+            directed_whole: true,
+            digest: index.to_string(),
+            counters: BTreeMap::from([("stall".to_owned(), index - 1)]),
+            ..Report::default()
+        };
+        let report = serde_json::to_string(&report).expect("a report is plain data");
         std::fs::write(place.join("report.json"), report).expect("a file");
     }
     let arguments = ["merge", "2", "1", "--json", "--junit", "j/r.xml", "--out", "o"];
@@ -128,4 +137,50 @@ fn a_ci_run_gets_a_step_summary() {
     assert!(status.success());
     let written = std::fs::read_to_string(&summary).expect("the summary was written");
     assert!(written.contains("| stage | what happens |"), "{written}");
+}
+
+#[test]
+fn a_sweep_counts_its_sequences_and_holds() {
+    let dir = scratch();
+    let arguments = ["sweep", "--ops", "1", "--json", "--junit", "r.xml"];
+    let output = crash(dir.path(), &arguments);
+    let found = json(&output);
+    assert_eq!(output.status.code(), Some(0), "{found}");
+    assert_eq!((&found["sequences"], &found["verdict"]), (&8.into(), &"held".into()));
+    for field in ["seed", "revision", "cases", "ops", "images", "images_nested", "elapsed_s"] {
+        assert!(!found[field].is_null(), "{field}");
+    }
+    let junit = std::fs::read_to_string(dir.path().join("r.xml")).expect("--junit was written");
+    assert!(junit.contains("name=\"D1\""), "{junit}");
+}
+
+#[test]
+fn a_trace_and_a_replay_hold_and_count() {
+    let dir = scratch();
+    let rows: String = (0..40).map(|n| format!("k{:02}\tvalue {n}\n", n % 7)).collect();
+    std::fs::write(dir.path().join("t.tsv"), rows).expect("a file");
+    let found = json(&crash(dir.path(), &["trace", "t.tsv", "--json", "--seed", "3"]));
+    assert_eq!((&found["ops"], &found["verdict"]), (&40.into(), &"held".into()), "{found}");
+    assert!(found["images"].as_u64().is_some_and(|images| images > 10), "{found}");
+    std::fs::write(dir.path().join("r.ops"), "put a 1\nsync\nget a\n").expect("a file");
+    let found = json(&crash(dir.path(), &["replay", "r.ops", "--json"]));
+    assert_eq!((&found["ops"], &found["verdict"]), (&3.into(), &"held".into()), "{found}");
+}
+
+#[test]
+fn an_interrupted_run_ends_with_seven_and_a_valid_result() {
+    let dir = scratch();
+    let child = Command::new(env!("CARGO_BIN_EXE_kiban-crash"))
+        .current_dir(dir.path())
+        .args(["sweep", "--ops", "6", "--json", "--jobs", "1"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the command can be started");
+    std::thread::sleep(Duration::from_millis(1500));
+    let status = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(status.is_ok_and(|status| status.success()), "there is a kill command");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(7), "{}", text(&output.stderr));
+    assert_eq!(json(&output)["verdict"], "interrupted");
 }
