@@ -50,7 +50,7 @@ impl Profile {
         let standard = Self {
             name: "standard",
             mix: Mix::Swarm,
-            ops: (40, 260),
+            ops: (80, 300),
             shots_4096ths: 160,
             images: 3,
             faulty_64ths: 16,
@@ -91,7 +91,12 @@ pub fn run(profile: &Profile, seed: u64, tally: &mut Tally) -> Result<(), Box<Br
         after: None,
     };
     let look = Look::Sometimes(profile.shots_4096ths);
-    let begun = Life::begin(birth, examiner.tally, |sim| sim.look(look));
+    // Most cases are photographed only once they have grown: the stages of a creation are met in
+    // every case, and would make most of all images those of a database that holds nothing yet.
+    let quiet =
+        if source.chance(1, 4) { 0 } else { profile.ops.0 / 2 + source.below(profile.ops.0) };
+    let first_look = if quiet == 0 { look } else { Look::Away };
+    let begun = Life::begin(birth, examiner.tally, |sim| sim.look(first_look));
     let mut done: Vec<Op> = Vec::new();
     let mut life = begun.map_err(|slip| broken(slip, &faults, &done, None))?;
     let mut case = Case { images: profile.images, faults: &faults, source: Seed(seed ^ 0xca5e) };
@@ -101,6 +106,9 @@ pub fn run(profile: &Profile, seed: u64, tally: &mut Tally) -> Result<(), Box<Br
     case.images_of(&mut examiner, &life, &fresh, &window, &done)?;
     let mut poisoned_for = 0;
     for step in 1..=count {
+        if step == quiet {
+            life.sim.look(look);
+        }
         let op = next_op(&life, &plan, source, &mut poisoned_for);
         examiner.tally.mix_bytes(op.to_string().as_bytes());
         done.push(op);
