@@ -45,7 +45,7 @@ impl fmt::Display for ParseError {
 
 impl std::error::Error for ParseError {}
 
-fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
+pub(crate) fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("a number, not `{text}`"))
 }
 
@@ -68,7 +68,7 @@ fn parse_value(text: &str) -> Result<Value, String> {
     Ok(Value::Made { seed: number(seed)?, len })
 }
 
-fn lo_text(bound: &Bound<Key>) -> String {
+pub(crate) fn lo_text(bound: &Bound<Key>) -> String {
     match bound {
         Bound::Included(key) => format!(">={}", bytes_text(key)),
         Bound::Excluded(key) => format!(">{}", bytes_text(key)),
@@ -76,7 +76,7 @@ fn lo_text(bound: &Bound<Key>) -> String {
     }
 }
 
-fn hi_text(bound: &Bound<Key>) -> String {
+pub(crate) fn hi_text(bound: &Bound<Key>) -> String {
     match bound {
         Bound::Included(key) => format!("<={}", bytes_text(key)),
         Bound::Excluded(key) => format!("<{}", bytes_text(key)),
@@ -187,14 +187,14 @@ impl fmt::Display for Op {
 }
 
 /// The words of one line.
-struct Words<'a>(std::str::SplitWhitespace<'a>);
+pub(crate) struct Words<'a>(pub(crate) std::str::SplitWhitespace<'a>);
 
 impl<'a> Words<'a> {
-    fn word(&mut self, expected: &str) -> Result<&'a str, String> {
+    pub(crate) fn word(&mut self, expected: &str) -> Result<&'a str, String> {
         self.0.next().ok_or_else(|| expected.to_string())
     }
 
-    fn key(&mut self) -> Result<Key, String> {
+    pub(crate) fn key(&mut self) -> Result<Key, String> {
         parse_bytes(self.word("a key")?)
     }
 
@@ -207,7 +207,7 @@ impl<'a> Words<'a> {
         Ok((lo, parse_bound(self.word("an upper bound")?, '<')?))
     }
 
-    fn span(&mut self, verb: &str) -> Result<Span, String> {
+    pub(crate) fn span(&mut self, verb: &str) -> Result<Span, String> {
         match verb {
             "range" => self.bounds().map(|(lo, hi)| Span::Range(lo, hi)),
             "prefix" => self.key().map(Span::Prefix),
@@ -215,7 +215,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    fn record(&mut self, verb: &str) -> Result<Record, String> {
+    pub(crate) fn record(&mut self, verb: &str) -> Result<Record, String> {
         let key = self.key()?;
         let value = match verb {
             "put" => Some(parse_value(self.word("a value")?)?),
@@ -225,7 +225,7 @@ impl<'a> Words<'a> {
         Ok(Record { key, value })
     }
 
-    fn records(&mut self) -> Result<Vec<Record>, String> {
+    pub(crate) fn records(&mut self) -> Result<Vec<Record>, String> {
         let mut records = Vec::new();
         while let Some(verb) = self.0.next() {
             let verb = match (verb, records.is_empty()) {
