@@ -10,16 +10,15 @@
 //! What is drawn here can't produce: two processes at once, threads, damage to synced bytes
 //! (`corruption` does), and more than one handle in one directory.
 
-use crate::check::{Broken, Examiner, Shares, Subject, Trail, draw};
+use crate::check::{Broken, Examiner, Shares};
 use crate::counters::Counter;
 use crate::disk::{Disk, Rule};
 use crate::evidence;
 use crate::life::{Birth, Life, Slip, Window, caught};
-use crate::script::{Crash, Section};
+use crate::scene::{Image, Scene};
 use crate::sim::Look;
 use crate::tally::Tally;
-use kiban_model::driver::Outcome;
-use kiban_model::durable::{CrashClass, Truth};
+use kiban_model::durable::CrashClass;
 use kiban_model::generate::{Mix, Plan, Seed, Source};
 use kiban_model::ops::Op;
 use std::collections::BTreeMap;
@@ -98,12 +97,10 @@ pub fn run(profile: &Profile, seed: u64, tally: &mut Tally) -> Result<(), Box<Br
     let first_look = if quiet == 0 { look } else { Look::Away };
     let begun = Life::begin(birth, examiner.tally, |sim| sim.look(first_look));
     let mut done: Vec<Op> = Vec::new();
-    let mut life = begun.map_err(|slip| broken(slip, &faults, &done, None))?;
+    let mut life = begun.map_err(|slip| Broken::uncrashed(slip, &faults, &done, None))?;
     let mut case = Case { images: profile.images, faults: &faults, source: Seed(seed ^ 0xca5e) };
-    let fresh = Truth::default();
-    let window = Window { bounds: fresh.bounds(), acked: 0, truth: None, outcome: Outcome::Done };
     examiner.tally.counters.add(Counter::InsideCreate, 1);
-    case.images_of(&mut examiner, &life, &fresh, &window, &done)?;
+    case.images_of(&mut examiner, &life, &Window::of_birth(), &done)?;
     let mut poisoned_for = 0;
     for step in 1..=count {
         if step == quiet {
@@ -114,11 +111,10 @@ pub fn run(profile: &Profile, seed: u64, tally: &mut Tally) -> Result<(), Box<Br
         done.push(op);
         let op = &done[step - 1];
         let window = life.step(step as u32, op, examiner.tally);
-        let window = window.map_err(|slip| broken(slip, &faults, &done, Some(&life)))?;
-        let truth = window.truth.as_deref().unwrap_or(&life.driver.truth);
-        case.images_of(&mut examiner, &life, truth, &window, &done)?;
+        let window = window.map_err(|slip| Broken::uncrashed(slip, &faults, &done, Some(&life)))?;
+        case.images_of(&mut examiner, &life, &window, &done)?;
     }
-    end(life, &mut examiner, count).map_err(|slip| broken(slip, &faults, &done, None))
+    end(life, &mut examiner, count).map_err(|slip| Broken::uncrashed(slip, &faults, &done, None))
 }
 
 /// The last look: everything read in every way, opened once more, and read again.
@@ -182,14 +178,6 @@ fn next_op(life: &Life, plan: &Plan, source: &mut Seed, poisoned_for: &mut usize
     op
 }
 
-fn broken(slip: Slip, faults: &[Rule], done: &[Op], life: Option<&Life>) -> Box<Broken> {
-    let (faults, ops) = (faults.to_vec(), done.to_vec());
-    let section = Section { changes: Vec::new(), faults, ops, crash: None };
-    let events = life.map(|life| life.sim.events()).unwrap_or_default();
-    let place = "without a crash".to_owned();
-    Box::new(Broken { slip, sections: vec![section], place, events })
-}
-
 struct Case<'a> {
     images: usize,
     faults: &'a [Rule],
@@ -202,47 +190,19 @@ impl Case<'_> {
         &mut self,
         examiner: &mut Examiner<'_>,
         life: &Life,
-        truth: &Truth,
         window: &Window,
-        done: &[Op],
+        ops: &[Op],
     ) -> Result<(), Box<Broken>> {
-        let shots = life.sim.take();
-        if shots.is_empty() {
-            return Ok(());
-        }
-        let flushed = life.driver.db().map_or(0, |db| db.stats().flushed_sequence);
-        let is_batch = matches!(done.last(), Some(Op::Batch { records, .. }) if records.len() > 1);
-        for shot in &shots {
+        let scene = Scene { life, window, ops, faults: self.faults };
+        for shot in &life.sim.take() {
             for n in 0..self.images {
                 let kill = n == 0 && self.source.chance(1, 2);
                 let class = if kill { CrashClass::Kill } else { CrashClass::Power };
-                let (choice, disk, hash) = draw(shot, class, &mut self.source);
-                examiner.tally.mix(hash);
+                let image = Image::draw(shot, class, &mut self.source);
                 if self.source.chance(1, 16) {
-                    let counters = &mut examiner.tally.counters;
-                    evidence::of_image(&shot.snapshot, &choice, &disk, counters);
-                    if evidence::is_between_flushes(&disk, flushed) {
-                        counters.fire(Counter::BetweenFlushes);
-                    }
+                    scene.count(shot, &image, examiner);
                 }
-                let torn_batch = is_batch && evidence::is_newest_torn(shot, &choice);
-                let crash = Crash { class, step: shot.step, point: shot.point, choice };
-                let (changes, faults) = (&[][..], self.faults);
-                let trail = Trail { before: None, changes, faults, ops: done, crash, shot };
-                examiner.examine(Subject {
-                    disk,
-                    hash,
-                    truth,
-                    bounds: window.bounds,
-                    acked: window.acked,
-                    class,
-                    stage: shot.stage,
-                    config: life.driver.config(),
-                    trail: &trail,
-                    depth: 1,
-                    age: done.len() as u64,
-                    torn_batch,
-                })?;
+                scene.examine(shot, image, examiner)?;
             }
         }
         Ok(())

@@ -16,7 +16,8 @@ use crate::counters::Counter;
 use crate::disk::{Disk, Rule};
 use crate::evidence;
 use crate::life::{Birth, Life, Slip, Window, caught};
-use crate::script::{Choice, Crash, Section};
+use crate::scene::Image;
+use crate::script::{Crash, Section};
 use crate::sim::{Look, Shot, fold};
 use crate::stages::{Column, Outcome};
 use crate::tally::Tally;
@@ -38,6 +39,17 @@ pub struct Broken {
     pub place: String,
     /// The last calls.
     pub events: Vec<String>,
+}
+
+impl Broken {
+    /// A promise that broke in the first life, without a crash.
+    #[must_use]
+    pub fn uncrashed(slip: Slip, faults: &[Rule], ops: &[Op], life: Option<&Life>) -> Box<Self> {
+        let section = Section { faults: faults.to_vec(), ops: ops.to_vec(), ..Section::default() };
+        let events = life.map(|life| life.sim.events()).unwrap_or_default();
+        let place = "without a crash".to_owned();
+        Box::new(Self { slip, sections: vec![section], place, events })
+    }
 }
 
 /// The lives before this one. Borrowed, for nearly all of them are never told.
@@ -342,7 +354,7 @@ impl Examiner<'_> {
         let source = &mut Seed(fold(self.seed, shot.snapshot.killed().content_hash()));
         let class = if source.chance(1, 4) { CrashClass::Kill } else { CrashClass::Power };
         let view = views[usize::from(class == CrashClass::Power)];
-        let (choice, disk, hash) = draw(&shot, class, source);
+        let Image { choice, disk, hash, .. } = Image::draw(&shot, class, source);
         let crash = Crash { class, step: shot.step, point: shot.point, choice };
         let trail = Trail {
             before: Some(trail),
@@ -458,18 +470,4 @@ struct Next {
     done: usize,
     age: u64,
     depth: u32,
-}
-
-/// One image of a shot, drawn.
-pub fn draw(shot: &Shot, class: CrashClass, source: &mut Seed) -> (Choice, Disk, u64) {
-    let (choice, disk) = match class {
-        CrashClass::Kill => (Choice::default(), shot.snapshot.killed()),
-        CrashClass::Power => {
-            let choice = shot.snapshot.choice(source.below(8), source.next_u64());
-            let disk = shot.snapshot.image(&choice);
-            (choice, disk)
-        }
-    };
-    let hash = disk.content_hash();
-    (choice, disk, hash)
 }

@@ -12,17 +12,15 @@ use crate::case::after_plan;
 use crate::check::{Broken, Examiner, Shares, Subject, Trail, View, views};
 use crate::counters::Counter;
 use crate::disk::{FAULTS, Fault, Op as Call, Rule};
-use crate::evidence;
 use crate::life::{Birth, Life, Window};
 use crate::pool::Budget;
-use crate::replay::image;
+use crate::scene::{Image, Scene};
 use crate::script::{Choice, Crash, Script, Section};
 use crate::sim::{Look, STAGES, Shot, fold};
 use crate::stages::Column;
 use crate::tally::Tally;
 use kiban::env::probe::Stage;
-use kiban_model::driver::Outcome;
-use kiban_model::durable::{CrashClass, Truth};
+use kiban_model::durable::CrashClass;
 use kiban_model::generate::{Mix, Plan, Seed};
 use kiban_model::ops::Op;
 use std::collections::BTreeMap;
@@ -109,21 +107,22 @@ fn crashes(name: &str, script: &Script, pass: &mut Pass) {
     let begun = Life::begin(birth, examiner.tally, |sim| sim.look(Look::Always));
     let mut life = match begun {
         Ok(life) => life,
-        Err(slip) => return note(pass, name, script, Err(plain(slip, &[], &[]))),
+        Err(slip) => return note(pass, name, script, Err(Broken::uncrashed(slip, &[], &[], None))),
     };
     examiner.tally.counters.fire(Counter::InsideCreate);
-    let fresh = Truth::default();
-    let window = Window { bounds: fresh.bounds(), acked: 0, truth: None, outcome: Outcome::Done };
-    pass_on(shots(&mut examiner, &life, &fresh, &window, &[]), &mut broken);
+    let creation = Window::of_birth();
+    pass_on(shots(&mut examiner, &Scene::new(&life, &creation, &[])), &mut broken);
     for step in 1..=ops.len() {
         match life.step(step as u32, &ops[step - 1], examiner.tally) {
             Ok(window) => {
-                let truth = window.truth.as_deref().unwrap_or(&life.driver.truth);
-                let done = &ops[..step];
-                pass_on(shots(&mut examiner, &life, truth, &window, done), &mut broken);
+                let scene = Scene::new(&life, &window, &ops[..step]);
+                pass_on(shots(&mut examiner, &scene), &mut broken);
             }
             Err(slip) => {
-                broken.push((name.to_owned(), (plain(slip, &[], &ops[..step]), script.clone())));
+                broken.push((
+                    name.to_owned(),
+                    (Broken::uncrashed(slip, &[], &ops[..step], None), script.clone()),
+                ));
                 break;
             }
         }
@@ -135,22 +134,9 @@ fn crashes(name: &str, script: &Script, pass: &mut Pass) {
     pass.broken.extend(broken);
 }
 
-fn plain(slip: crate::life::Slip, faults: &[Rule], ops: &[Op]) -> Box<Broken> {
-    let (faults, ops) = (faults.to_vec(), ops.to_vec());
-    let sections = vec![Section { changes: Vec::new(), faults, ops, crash: None }];
-    Box::new(Broken { slip, sections, place: "without a crash".to_owned(), events: Vec::new() })
-}
-
 /// The images of a step's shots, while they are of use.
-fn shots(
-    examiner: &mut Examiner<'_>,
-    life: &Life,
-    truth: &Truth,
-    window: &Window,
-    done: &[Op],
-) -> Result<(), Box<Broken>> {
-    let flushed = life.driver.db().map_or(0, |db| db.stats().flushed_sequence);
-    for shot in life.sim.take() {
+fn shots(examiner: &mut Examiner<'_>, scene: &Scene<'_>) -> Result<(), Box<Broken>> {
+    for shot in scene.life.sim.take() {
         let stage = Stage::ALL[usize::from(shot.stage)];
         for class in [CrashClass::Kill, CrashClass::Power] {
             let manners = if class == CrashClass::Kill { 1 } else { MANNERS };
@@ -162,11 +148,13 @@ fn shots(
                     CrashClass::Kill => Choice::default(),
                     CrashClass::Power => shot.snapshot.choice(manner, manner as u64),
                 };
-                examine(examiner, life, truth, window, done, &shot, class, choice, flushed)?;
+                let image = Image::of(&shot, class, choice);
+                scene.count(&shot, &image, examiner);
+                scene.examine(&shot, image, examiner)?;
             }
         }
         if RECOVERIES.contains(&stage) {
-            recoveries(examiner, life, truth, window, done, &shot)?;
+            recoveries(examiner, scene, &shot)?;
         }
     }
     Ok(())
@@ -179,23 +167,19 @@ const RECOVERIES: &[Stage] = &[Stage::CommitApply, Stage::FlushEdit];
 /// cell: what the page cache had, the power takes.
 fn recoveries(
     examiner: &mut Examiner<'_>,
-    life: &Life,
-    truth: &Truth,
-    window: &Window,
-    done: &[Op],
+    scene: &Scene<'_>,
     shot: &Shot,
 ) -> Result<(), Box<Broken>> {
-    let choice = Choice::default();
-    let class = CrashClass::Kill;
-    let crash = Crash { class, step: shot.step, point: shot.point, choice: choice.clone() };
-    let trail = Trail { before: None, changes: &[], faults: &[], ops: done, crash, shot };
-    let disk = image(shot, class, &choice);
+    let Image { class, choice, disk, hash } = Image::of(shot, CrashClass::Kill, Choice::default());
+    let trail = scene.trail(shot, class, choice);
+    let Window { bounds, acked, .. } = *scene.window;
+    let truth = scene.truth();
     let birth = Birth {
-        seed: fold(examiner.seed, disk.content_hash()),
+        seed: fold(examiner.seed, hash),
         disk,
-        config: life.driver.config().clone(),
+        config: scene.life.driver.config().clone(),
         faults: &[],
-        after: Some((truth, window.bounds, class)),
+        after: Some((truth, bounds, class)),
     };
     let begun = Life::begin(birth, examiner.tally, |sim| sim.look(Look::Always));
     let second = begun.map_err(|slip| {
@@ -203,7 +187,7 @@ fn recoveries(
         sections.push(Section::default());
         Box::new(Broken { slip, sections, place: trail.place(), events: Vec::new() })
     })?;
-    let before = View { truth, bounds: window.bounds, acked: window.acked };
+    let before = View { truth, bounds, acked };
     let views = views(&second, class, before, Some(&trail));
     for shot in &second.sim.take() {
         let column = Column::Crash(CrashClass::Power);
@@ -211,68 +195,28 @@ fn recoveries(
             continue;
         }
         let choice = shot.snapshot.choice(1, 0);
-        let disk = image(shot, CrashClass::Power, &choice);
+        let Image { class, choice, disk, hash } = Image::of(shot, CrashClass::Power, choice);
         let View { truth, bounds, acked } = views[1];
-        let crash = Crash { class: CrashClass::Power, step: 0, point: shot.point, choice };
+        let crash = Crash { class, step: 0, point: shot.point, choice };
         let trail =
             Trail { before: Some(&trail), changes: &[], faults: &[], ops: &[], crash, shot };
         examiner.examine(Subject {
-            hash: disk.content_hash(),
+            hash,
             disk,
             truth,
             bounds,
             acked,
-            class: CrashClass::Power,
+            class,
             stage: shot.stage,
             config: second.driver.config(),
             trail: &trail,
             depth: 2,
-            age: done.len() as u64,
+            age: scene.ops.len() as u64,
             torn_batch: false,
         })?;
     }
     second.sim.disk(|disk| disk.set_off(true));
     Ok(())
-}
-
-#[allow(clippy::too_many_arguments)]
-fn examine(
-    examiner: &mut Examiner<'_>,
-    life: &Life,
-    truth: &Truth,
-    window: &Window,
-    done: &[Op],
-    shot: &Shot,
-    class: CrashClass,
-    choice: Choice,
-    flushed: u64,
-) -> Result<(), Box<Broken>> {
-    let disk = image(shot, class, &choice);
-    let hash = disk.content_hash();
-    examiner.tally.mix(hash);
-    let counters = &mut examiner.tally.counters;
-    evidence::of_image(&shot.snapshot, &choice, &disk, counters);
-    if evidence::is_between_flushes(&disk, flushed) {
-        counters.fire(Counter::BetweenFlushes);
-    }
-    let is_batch = matches!(done.last(), Some(Op::Batch { records, .. }) if records.len() > 1);
-    let torn_batch = is_batch && evidence::is_newest_torn(shot, &choice);
-    let crash = Crash { class, step: shot.step, point: shot.point, choice };
-    let trail = Trail { before: None, changes: &[], faults: &[], ops: done, crash, shot };
-    examiner.examine(Subject {
-        disk,
-        hash,
-        truth,
-        bounds: window.bounds,
-        acked: window.acked,
-        class,
-        stage: shot.stage,
-        config: life.driver.config(),
-        trail: &trail,
-        depth: 1,
-        age: done.len() as u64,
-        torn_batch,
-    })
 }
 
 /// Fails each call of each stage in every way that it can fail, as long as a cell is missing.
@@ -342,7 +286,7 @@ fn fail(script: &Script, rules: &[Rule], tally: &mut Tally) -> Result<(), Box<Br
     };
     let mut done: Vec<Op> = Vec::new();
     let begun = Life::begin(birth, tally, |_| {});
-    let mut life = begun.map_err(|slip| plain(slip, rules, &done))?;
+    let mut life = begun.map_err(|slip| Broken::uncrashed(slip, rules, &done, None))?;
     let mut left = None;
     for op in &script.sections[0].ops {
         if left.is_none() && life.sim.disk(|disk| !disk.injected().is_empty()) {
@@ -357,14 +301,14 @@ fn fail(script: &Script, rules: &[Rule], tally: &mut Tally) -> Result<(), Box<Br
         for op in closed.then_some(&Op::Stats).into_iter().chain([op]) {
             done.push(op.clone());
             let step = life.step(done.len() as u32, op, tally);
-            step.map_err(|slip| plain(slip, rules, &done))?;
+            step.map_err(|slip| Broken::uncrashed(slip, rules, &done, None))?;
         }
     }
     let reopen = Op::Reopen { by_drop: false, changes: Vec::new() };
     for op in [reopen, Op::Stats, Op::Verify] {
         done.push(op);
         let step = life.step(done.len() as u32, &done[done.len() - 1], tally);
-        step.map_err(|slip| plain(slip, rules, &done))?;
+        step.map_err(|slip| Broken::uncrashed(slip, rules, &done, None))?;
     }
     life.harvest(tally);
     (tally.totals.cases, tally.totals.ops) =

@@ -16,6 +16,7 @@ pub mod pool;
 pub mod replay;
 pub mod report;
 pub mod runner;
+pub mod scene;
 pub mod script;
 pub mod shrink;
 pub mod sim;

@@ -63,6 +63,15 @@ pub struct Window {
     pub outcome: Outcome,
 }
 
+impl Window {
+    /// The creation of a database.
+    #[must_use]
+    pub fn of_birth() -> Self {
+        let fresh = Box::new(Truth::default());
+        Self { bounds: fresh.bounds(), acked: 0, truth: Some(fresh), outcome: Outcome::Done }
+    }
+}
+
 /// How a life begins.
 pub struct Birth<'a> {
     /// What the process finds.

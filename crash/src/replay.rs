@@ -13,6 +13,7 @@
 use crate::check::{Broken, Trail, View, views};
 use crate::disk::Disk;
 use crate::life::{Birth, Life, Slip, Window, caught};
+use crate::scene::Image;
 use crate::script::{Choice, Crash, Script, Section};
 use crate::sim::{Look, Shot, fold};
 use crate::tally::Tally;
@@ -170,8 +171,8 @@ impl Player<'_> {
                     return Ok(Played::Held);
                 }
                 self.left -= 1;
-                let disk = image(shot, class, &choice);
-                let seed = fold(self.script.seed, disk.content_hash());
+                let Image { choice, disk, hash, .. } = Image::of(shot, class, choice);
+                let seed = fold(self.script.seed, hash);
                 let view = views[usize::from(class == CrashClass::Power)];
                 let crash = Crash { class, step: shot.step, point: shot.point, choice };
                 let trail = Trail {
@@ -206,15 +207,6 @@ impl Player<'_> {
             (None, Some(crash)) => vec![(crash.class, crash.choice.clone())],
             (None, None) => Vec::new(),
         }
-    }
-}
-
-/// The disk that a crash of this class and choice leaves.
-#[must_use]
-pub fn image(shot: &Shot, class: CrashClass, choice: &Choice) -> Disk {
-    match class {
-        CrashClass::Kill => shot.snapshot.killed(),
-        CrashClass::Power => shot.snapshot.image(choice),
     }
 }
 

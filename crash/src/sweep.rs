@@ -12,15 +12,14 @@
 //!
 //! It injects no faults; the random campaign does.
 
-use crate::check::{Broken, Examiner, Shares, Subject, Trail};
+use crate::check::{Broken, Examiner, Shares};
 use crate::disk::{Choice, Disk};
 use crate::life::{Birth, Life, Window};
-use crate::script::{Crash, Section};
-use crate::sim::{Look, Shot};
+use crate::scene::{Image, Scene};
+use crate::sim::Look;
 use crate::tally::Tally;
 use kiban_model::config::Config;
-use kiban_model::driver::Outcome;
-use kiban_model::durable::{CrashClass, Truth};
+use kiban_model::durable::CrashClass;
 use kiban_model::generate::{Mix, Plan, Seed};
 use kiban_model::ops::{Op, Record};
 use kiban_model::value::Value;
@@ -102,27 +101,18 @@ pub fn run(number: u64, stage: Option<u8>, tally: &mut Tally) -> Result<(), Box<
     let with_creation = ops.len() == 1;
     let look = if with_creation { Look::Always } else { Look::Away };
     let begun = Life::begin(birth, examiner.tally, |sim| sim.look(look));
-    let story = |done: usize, life: Option<&Life>, slip| {
-        let ops = ops[..done].to_vec();
-        let sections = vec![Section { ops, ..Section::default() }];
-        let events = life.map(|life| life.sim.events()).unwrap_or_default();
-        Box::new(Broken { slip, sections, place: "without a crash".to_owned(), events })
-    };
-    let mut life = begun.map_err(|slip| story(0, None, slip))?;
-    let fresh = Truth::default();
+    let mut life = begun.map_err(|slip| Broken::uncrashed(slip, &[], &[], None))?;
     if with_creation {
-        let window =
-            Window { bounds: fresh.bounds(), acked: 0, truth: None, outcome: Outcome::Done };
-        images(&mut examiner, &life, &fresh, &window, &[], stage)?;
+        images(&mut examiner, &Scene::new(&life, &Window::of_birth(), &[]), stage)?;
     }
     for done in 1..=ops.len() {
         let last = done == ops.len();
         life.sim.look(if last { Look::Always } else { Look::Away });
         let window = life.step(done as u32, &ops[done - 1], examiner.tally);
-        let window = window.map_err(|slip| story(done, Some(&life), slip))?;
+        let window =
+            window.map_err(|slip| Broken::uncrashed(slip, &[], &ops[..done], Some(&life)))?;
         if last {
-            let truth = window.truth.as_deref().unwrap_or(&life.driver.truth);
-            images(&mut examiner, &life, truth, &window, &ops, stage)?;
+            images(&mut examiner, &Scene::new(&life, &window, &ops), stage)?;
         }
     }
     let tally = examiner.tally;
@@ -138,58 +128,26 @@ pub fn run(number: u64, stage: Option<u8>, tally: &mut Tally) -> Result<(), Box<
 /// Examines every image of every shot.
 fn images(
     examiner: &mut Examiner<'_>,
-    life: &Life,
-    truth: &Truth,
-    window: &Window,
-    ops: &[Op],
+    scene: &Scene<'_>,
     stage: Option<u8>,
 ) -> Result<(), Box<Broken>> {
-    for shot in life.sim.take() {
+    for shot in scene.life.sim.take() {
         if stage.is_some_and(|stage| stage != shot.stage) {
             continue;
         }
-        let killed = shot.snapshot.killed();
-        let hash = killed.content_hash();
-        let kill = (CrashClass::Kill, Choice::default(), killed, hash);
-        let seed = u64::from(shot.point);
-        let cut = shot.snapshot.images(IMAGES_MAX, seed);
-        let cut = cut.map(|image| (CrashClass::Power, image.choice, image.disk, image.hash));
-        for (class, choice, disk, hash) in std::iter::once(kill).chain(cut) {
-            examiner.tally.mix(hash);
-            examine(examiner, life, truth, window, ops, &shot, class, choice, (disk, hash))?;
+        let kill = Image::of(&shot, CrashClass::Kill, Choice::default());
+        let cut = shot.snapshot.images(IMAGES_MAX, u64::from(shot.point));
+        let cut = cut.map(|cut| Image {
+            class: CrashClass::Power,
+            choice: cut.choice,
+            disk: cut.disk,
+            hash: cut.hash,
+        });
+        for image in std::iter::once(kill).chain(cut) {
+            scene.examine(&shot, image, examiner)?;
         }
     }
     Ok(())
-}
-
-#[allow(clippy::too_many_arguments)]
-fn examine(
-    examiner: &mut Examiner<'_>,
-    life: &Life,
-    truth: &Truth,
-    window: &Window,
-    ops: &[Op],
-    shot: &Shot,
-    class: CrashClass,
-    choice: Choice,
-    (disk, hash): (Disk, u64),
-) -> Result<(), Box<Broken>> {
-    let crash = Crash { class, step: shot.step, point: shot.point, choice };
-    let trail = Trail { before: None, changes: &[], faults: &[], ops, crash, shot };
-    examiner.examine(Subject {
-        disk,
-        hash,
-        truth,
-        bounds: window.bounds,
-        acked: window.acked,
-        class,
-        stage: shot.stage,
-        config: life.driver.config(),
-        trail: &trail,
-        depth: 1,
-        age: ops.len() as u64,
-        torn_batch: false,
-    })
 }
 
 #[cfg(test)]

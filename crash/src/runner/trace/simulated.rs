@@ -13,11 +13,11 @@ use super::super::interrupt::Interrupt;
 use super::super::progress::Progress;
 use super::{Task, config};
 use crate::case::after_plan;
-use crate::check::{Broken, Examiner, Shares, Subject, Trail, draw};
+use crate::check::{Broken, Examiner, Shares};
 use crate::disk::Disk;
 use crate::life::{Birth, Life, Slip, Window};
 use crate::report::{Failure, Report};
-use crate::script::{Crash, Section};
+use crate::scene::{Image, Scene};
 use crate::shrink::shrink;
 use crate::sim::{Look, Shot};
 use crate::tally::Tally;
@@ -134,7 +134,7 @@ impl<'a> Run<'a> {
         let config = config(self.task, OPTIONS);
         let birth = Birth { disk: Disk::new(), seed, config, faults: &[], after: None };
         let begun = Life::begin(birth, examiner.tally, |_| {});
-        let mut life = begun.map_err(|slip| broken(slip, &[], None))?;
+        let mut life = begun.map_err(|slip| Broken::uncrashed(slip, &[], &[], None))?;
         for (at, op) in self.ops.iter().enumerate() {
             if at % 512 == 0 {
                 let mut so_far = report.totals.clone();
@@ -147,15 +147,16 @@ impl<'a> Run<'a> {
             let look = self.is_behind(op, examiner.tally.totals.images);
             life.sim.look(if look { Look::Once } else { Look::Away });
             let window = life.step(at as u32 + 1, op, examiner.tally);
-            let window = window.map_err(|slip| broken(slip, &self.ops[..=at], Some(&life)))?;
+            let window = window
+                .map_err(|slip| Broken::uncrashed(slip, &[], &self.ops[..=at], Some(&life)))?;
             if let Some(shot) = life.sim.take().pop() {
                 self.image(&mut examiner, &life, &shot, &window, at + 1)?;
             }
         }
         let closed = life.step(self.ops.len() as u32 + 1, &reopen(), examiner.tally);
-        closed.map_err(|slip| broken(slip, self.ops, Some(&life)))?;
+        closed.map_err(|slip| Broken::uncrashed(slip, &[], self.ops, Some(&life)))?;
         let audited = life.driver.audit().map_err(Slip::from);
-        audited.map_err(|slip| broken(slip, self.ops, Some(&life)))?;
+        audited.map_err(|slip| Broken::uncrashed(slip, &[], self.ops, Some(&life)))?;
         examiner.tally.totals.cases += 1;
         examiner.tally.mix(life.sim.disk(|disk| disk.content_hash()));
         Ok(())
@@ -177,34 +178,12 @@ impl<'a> Run<'a> {
     ) -> Result<(), Box<Broken>> {
         let kill = self.source.chance(1, 6);
         let class = if kill { CrashClass::Kill } else { CrashClass::Power };
-        let (choice, disk, hash) = draw(shot, class, &mut self.source);
-        let crash = Crash { class, step: shot.step, point: shot.point, choice };
-        let (ops, before) = (&self.ops[..done], None);
-        let trail = Trail { before, changes: &[], faults: &[], ops, crash, shot };
-        examiner.examine(Subject {
-            disk,
-            hash,
-            truth: window.truth.as_deref().unwrap_or(&life.driver.truth),
-            bounds: window.bounds,
-            acked: window.acked,
-            class,
-            stage: shot.stage,
-            config: life.driver.config(),
-            trail: &trail,
-            depth: 1,
-            age: done as u64,
-            torn_batch: false,
-        })
+        let image = Image::draw(shot, class, &mut self.source);
+        let scene = Scene::new(life, window, &self.ops[..done]);
+        scene.examine(shot, image, examiner)
     }
 }
 
 fn reopen() -> Op {
     Op::Reopen { by_drop: false, changes: Vec::new() }
-}
-
-fn broken(slip: Slip, ops: &[Op], life: Option<&Life>) -> Box<Broken> {
-    let section = Section { ops: ops.to_vec(), ..Section::default() };
-    let events = life.map(|life| life.sim.events()).unwrap_or_default();
-    let place = "without a crash".to_owned();
-    Box::new(Broken { slip, sections: vec![section], place, events })
 }
