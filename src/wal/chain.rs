@@ -232,7 +232,8 @@ fn dropped(
                 groups: 0,
                 what: "undecidable",
             });
-            found.bytes += bytes;
+            // A header whose checksum is right may still tell any length of its predecessor.
+            found.bytes = found.bytes.saturating_add(bytes);
             found.groups += groups;
         }
     }

@@ -207,7 +207,8 @@ pub(super) fn seal(bytes: &mut [u8]) {
 /// Makes the blocks' checksums right in an index of `size` bytes at `start`. Its number of blocks
 /// is tried: the records lie behind as many heads of eight bytes.
 fn seal_blocks(bytes: &mut [u8], id: TableId, start: usize, size: usize) {
-    for blocks in 1..=size / (8 + RECORD_BYTES) {
+    // The size may be a lie, and no index is larger than its table.
+    for blocks in 1..=size.min(bytes.len()) / (8 + RECORD_BYTES) {
         let record = |n: usize| start.saturating_add(8 * blocks + RECORD_BYTES * n);
         let follows = (0..blocks).try_fold(0, |at, n| {
             let (offset, len) = (word(bytes, record(n) + 8)?, word(bytes, record(n) + 12)?);

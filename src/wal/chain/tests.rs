@@ -127,6 +127,20 @@ fn a_torn_end_in_an_older_log_stops_the_replay_for_good() -> Result<()> {
     Ok(())
 }
 
+/// Checksums do not vouch for sense: a header may tell any length of the log before it.
+#[test]
+fn an_absurd_length_of_a_lost_log_is_counted_without_overflow() -> Result<()> {
+    let [mut a, b] = two_logs(LogPosition::default());
+    lose(&mut a, 272..280);
+    let absurd = LogHeader { predecessor: at(3, u64::MAX), ..after(&a) };
+    let mut c = MemLog::new(4, 7, absurd, LogPosition::default());
+    c.push(FrameKind::Group, 7, 2, b"payload", LogPosition::default());
+    let d = MemLog::new(5, 9, after(&b), LogPosition::default());
+    let replay = judged(&[a, c, d], &flushed(0))?;
+    assert_eq!(replay.dropped.map(|d| (d.offset, d.bytes)), Some((224, u64::MAX)));
+    Ok(())
+}
+
 #[test]
 fn the_same_torn_end_is_corruption_once_a_later_frame_knows_it_synced() {
     let mut logs = two_logs(at(3, 280));

@@ -135,20 +135,33 @@ impl Scratch {
         command
     }
 
+    /// Runs cargo. What can't be linked is built once more from nothing: an incremental build that
+    /// was ended halfway may have left units that do not fit together.
     fn cargo(&self, arguments: &[&str]) -> Result<(), Trouble> {
-        let output = self
-            .cargo_command(arguments)
-            .output()
-            .map_err(|error| Trouble::Environment(format!("cargo: {error}")))?;
-        if output.status.success() {
-            return Ok(());
-        }
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let Err(said) = output(self.cargo_command(arguments))? else { return Ok(()) };
+        let said = if said.contains("linking with") {
+            let members = ["kiban", "kiban-model", "kiban-crash", "kiban-loom", "kiban-shuttle"];
+            let packages = members.iter().flat_map(|name| ["--package", name]);
+            let clean: Vec<&str> = ["clean"].into_iter().chain(packages).collect();
+            let _ = output(self.cargo_command(&clean))?;
+            let Err(said) = output(self.cargo_command(arguments))? else { return Ok(()) };
+            said
+        } else {
+            said
+        };
         if said.contains("No space left on device") {
             return Err(Trouble::Environment(said));
         }
         Err(Trouble::Sources(said))
     }
+}
+
+/// What a command that failed has said.
+fn output(mut command: Command) -> Result<Result<(), String>, Trouble> {
+    let output =
+        command.output().map_err(|error| Trouble::Environment(format!("cargo: {error}")))?;
+    let said = || String::from_utf8_lossy(&output.stderr).into_owned();
+    Ok(if output.status.success() { Ok(()) } else { Err(said()) })
 }
 
 /// Makes `tree` hold what `workspace` holds.
