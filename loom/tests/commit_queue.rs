@@ -2,6 +2,7 @@
 //!
 //! Compiled from the production source (`src/engine/queue.rs`), against loom's locks.
 
+use kiban_loom::Error;
 use kiban_loom::base::key::SeqNo;
 use kiban_loom::rig::{CommitQueue, Group};
 use loom::sync::{Arc, Mutex};
@@ -68,5 +69,40 @@ fn loom_the_strictest_sync_of_a_group_wins() {
             other.join().expect("no panic").expect("the leader cannot fail here");
         }
         assert!(synced.lock().expect("no model thread panics").contains(&b'b'), "V1");
+    });
+}
+
+/// Three writers, and every group that holds `b` fails: each of its members hears of it, and nobody
+/// else (P1). Allowed: any grouping. Forbidden: a follower with a sequence from a failed group, or
+/// an error for a writer whose group went through. Bounded at two preemptions.
+#[test]
+fn loom_every_member_of_a_failed_group_gets_the_error() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.check(|| {
+        let queue = Arc::new(CommitQueue::new());
+        let failed = Arc::new(Mutex::new(Vec::new()));
+        let writer = |byte: u8| {
+            let (queue, failed) = (queue.clone(), failed.clone());
+            move || {
+                queue.commit(&[byte], 1, false, |group| {
+                    if !group.records.contains(&b'b') {
+                        return Ok(SeqNo(1));
+                    }
+                    let mut failed = failed.lock().expect("no model thread panics");
+                    failed.extend_from_slice(&group.records);
+                    Err(Error::Closed)
+                })
+            }
+        };
+        let others = [b'b', b'c'].map(|byte| (byte, loom::thread::spawn(writer(byte))));
+        let mut results = vec![(b'a', writer(b'a')().is_err())];
+        for (byte, other) in others {
+            results.push((byte, other.join().expect("no panic").is_err()));
+        }
+        let failed = failed.lock().expect("no model thread panics");
+        for (byte, is_error) in results {
+            assert_eq!(is_error, failed.contains(&byte), "P1: a member's result is its group's");
+        }
     });
 }

@@ -39,9 +39,9 @@ pub enum Way {
 pub const LAYERS: &[Layer] = &[
     layer("SEQ", Way::Cases(400), 120, "lockstep with the oracle, no faults"),
     layer("FLIP", Way::Cases(1), 240, "damage to every kind of file"),
-    layer("CRASH", Way::Cases(400), 300, "crashes of generated cases"),
-    layer("ERR", Way::Cases(500), 300, "injected errors, with crashes"),
-    layer("RECR", Way::Cases(200), 300, "crashes inside and after recoveries"),
+    layer("CRASH", Way::Cases(400), 900, "crashes of generated cases"),
+    layer("ERR", Way::Cases(500), 900, "injected errors, with crashes"),
+    layer("RECR", Way::Cases(200), 900, "crashes inside and after recoveries"),
     layer("DIRECT", Way::Cases(1), 300, "the directed pass: every stage, fault and outcome"),
     layer("UNIT", Way::Tests(&["--package", "kiban", "--lib"]), 240, "the engine's own unit tests"),
     layer("SCHED", Way::Tests(&["--package", "kiban-loom"]), 600, "loom: kernels, bounded"),
@@ -55,6 +55,18 @@ pub const LAYERS: &[Layer] = &[
 
 const fn layer(name: &'static str, way: Way, limit_s: u64, what: &'static str) -> Layer {
     Layer { name, what, way, limit_s }
+}
+
+/// Layers that take seconds: every seeded bug goes through them first.
+const QUICK: usize = 2;
+
+/// The order in which a seeded bug that `expected` should kill goes through the layers, as places
+/// in [`LAYERS`]: by cost, but what should kill it before what probably does not.
+#[must_use]
+pub fn order_for(expected: &str) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..LAYERS.len()).collect();
+    order[QUICK..].sort_by_key(|&at| LAYERS[at].name != expected);
+    order
 }
 
 /// What a layer came to.
@@ -196,6 +208,16 @@ mod tests {
             Ok(None) => End::Hung,
             Err(why) => End::Trouble(why),
         }
+    }
+
+    #[test]
+    fn the_layer_that_should_kill_comes_after_the_quick_ones() {
+        let names = |expected| order_for(expected).into_iter().map(|at| LAYERS[at].name);
+        let all: Vec<&str> = LAYERS.iter().map(|layer| layer.name).collect();
+        assert_eq!(names("SEQ").collect::<Vec<_>>(), all);
+        assert_eq!(names("ERR").take(4).collect::<Vec<_>>(), ["SEQ", "FLIP", "ERR", "CRASH"]);
+        assert_eq!(names("SxC").nth(2), Some("SxC"));
+        assert_eq!(names("ERR").count(), LAYERS.len());
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //!
 //! The way: read the catalogue, copy the workspace, run every layer on the unmutated copy (the
 //! control), then for each seeded bug: apply, build, run the layers in order of cost until one
-//! kills it, and put a row into the kill matrix. Last, the control runs the layers that are tests.
+//! kills it, and put a row into the kill matrix. The layer that the bug's file names comes right
+//! after those that take seconds. Last, the control runs the layers that are tests.
 //!
 //! Invariants
 //! - A kill counts only because the control survived the same layer with the same seed and budget:
@@ -70,12 +71,12 @@ fn run_all(
     if !control(&mut scratch, cheap, task, report, progress)? || interrupt.wished() {
         return Ok(());
     }
-    let mut reached = 0;
+    let mut reached = vec![false; LAYERS.len()];
     for (at, mutant) in task.mutants.iter().enumerate() {
         let done = at as u64 + 1;
         progress.say(done, &format!("{}: building", mutant.id));
         let begin = |layer: usize| {
-            reached = reached.max(layer);
+            reached[layer] = true;
             progress.say(done, &format!("{}: {}", mutant.id, LAYERS[layer].name));
         };
         let result = try_one(&mut scratch, mutant, task, begin)?;
@@ -85,7 +86,9 @@ fn run_all(
         report.mutants.push(result);
     }
     // Tests take long to build: the control runs those that some seeded bug has got to.
-    let dear = LAYERS[..=reached].iter().filter(|layer| matches!(layer.way, Way::Tests(_)));
+    let dear = LAYERS.iter().zip(&reached);
+    let dear = dear.filter(|(layer, reached)| **reached && matches!(layer.way, Way::Tests(_)));
+    let dear = dear.map(|(layer, _)| layer);
     if control(&mut scratch, dear, task, report, progress)? {
         report.control = Some("alive".to_owned());
     }
@@ -135,7 +138,8 @@ fn try_one(
         Err(trouble) => return Err(trouble),
     };
     let mut silent: Option<&Layer> = None;
-    for (at, layer) in LAYERS.iter().enumerate() {
+    for at in layers::order_for(&mutant.layer) {
+        let layer = &LAYERS[at];
         begin(at);
         let begun = Instant::now();
         let end = run_layer(scratch, &binary, layer, task.order)?;
