@@ -106,3 +106,28 @@ fn loom_every_member_of_a_failed_group_gets_the_error() {
         }
     });
 }
+
+/// Three writers, one of which comes back at once. When a leader is done, one waiting writer may
+/// have its result and another a group to lead: both must look again, or the second sleeps for ever
+/// (B1, seeded bug S02). Allowed: any grouping. Bounded at two preemptions.
+#[test]
+fn loom_whoever_waits_looks_again_when_a_leader_is_done() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.check(|| {
+        let queue = Arc::new(CommitQueue::new());
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let writer = |byte: u8| {
+            let (queue, log) = (queue.clone(), log.clone());
+            move || queue.commit(&[byte], 1, false, |group| Ok(append(&log, group)))
+        };
+        let others = [b'b', b'c'].map(|byte| loom::thread::spawn(writer(byte)));
+        for _ in 0..2 {
+            writer(b'a')().expect("the leader cannot fail here");
+        }
+        for other in others {
+            other.join().expect("no panic").expect("the leader cannot fail here");
+        }
+        assert_eq!(log.lock().expect("no model thread panics").len(), 4, "W1");
+    });
+}

@@ -142,7 +142,15 @@ fn try_one(
         let layer = &LAYERS[at];
         begin(at);
         let begun = Instant::now();
-        let end = run_layer(scratch, &binary, layer, task.order)?;
+        let end = match run_layer(scratch, &binary, layer, task.order) {
+            Ok(end) => end,
+            // Not a kill: the runner was built from the same sources.
+            Err(Trouble::Sources(why)) => {
+                result.promise = format!("the tests of {} do not build: {why}", layer.name);
+                return Ok(result);
+            }
+            Err(trouble) => return Err(trouble),
+        };
         if !result.killed {
             result.seconds += begun.elapsed().as_secs_f64();
         }
@@ -178,12 +186,7 @@ fn run_layer(
         Way::Cases(cases) => return Ok(layers::run(binary, layer, cases, order)),
         Way::Tests(which) => which,
     };
-    let mut command = match scratch.build_tests(which) {
-        Ok(command) => command,
-        // A test that no longer compiles has seen the bug: it is the build that is red.
-        Err(Trouble::Sources(why)) => return Ok(End::Aborted(why)),
-        Err(trouble) => return Err(trouble),
-    };
+    let mut command = scratch.build_tests(which)?;
     Ok(layers::run_tests(&mut command, Duration::from_secs(layer.limit_s)))
 }
 
