@@ -1,11 +1,15 @@
 //! One `get_with` from a warm table of 100,000 records in a single run.
 //!
 //! Keys are 16 bytes, values 100; the keys asked for go round in an order without locality. The
-//! first figure is the default read path, the second one with the point index.
+//! first figure is the default read path, the second one with the point index. Then the same with
+//! several readers of one handle at once, each figure the time per read of all of them together:
+//! on as many idle cores it should halve as readers double.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use kiban::{Kiban, KibanOptions, WriteBatch};
 use std::hint::black_box;
+use std::time::Instant;
 
 const RECORDS: u64 = 100_000;
 
@@ -49,6 +53,27 @@ fn point_read(c: &mut Criterion) {
                 db.get_with(key(n), |value| black_box(value[0])).expect("read")
             });
         });
+        for readers in [2, 4] {
+            c.bench_function(&format!("get_with/{name}/{readers}_readers"), |b| {
+                b.iter_custom(|reads| {
+                    let begun = Instant::now();
+                    std::thread::scope(|scope| {
+                        for reader in 0..readers {
+                            let db = &db;
+                            scope.spawn(move || read(db, reader * 1009, reads / readers + 1));
+                        }
+                    });
+                    begun.elapsed()
+                });
+            });
+        }
+    }
+}
+
+fn read(db: &Kiban, mut n: u64, reads: u64) {
+    for _ in 0..reads {
+        n = (n + 7919) % RECORDS;
+        db.get_with(key(n), |value| black_box(value[0])).expect("read");
     }
 }
 

@@ -35,7 +35,7 @@ impl Core {
         let view = self.view.load();
         check::structure(&view.version).map_err(|what| Error::corruption(&self.dir, 0, what))?;
         for meta in view.version.tables().into_values() {
-            let table = self.tables.get(&meta.identity())?;
+            let table = self.tables.of(&meta.identity(), &meta.kept)?;
             let summary = table.verify()?;
             meta.check(&summary, &self.path_of(FileKind::Table, meta.number))?;
             report.tables += 1;

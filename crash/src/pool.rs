@@ -220,7 +220,7 @@ mod tests {
         let work = |i: u64| {
             assert!(i != 5, "five");
             if i == 3 {
-                std::thread::sleep(Duration::from_millis(1500));
+                std::thread::sleep(Duration::from_millis(4000));
             }
             i * i
         };
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn results_come_in_order_and_a_hang_or_a_panic_is_one_case() {
-        let seen = collect(2, 9, 300);
+        let seen = collect(2, 9, 2000);
         assert_eq!(seen.len(), 9);
         assert!(seen.iter().enumerate().all(|(at, (i, _))| at as u64 == *i));
         assert_eq!(seen[3].1, "Hung");

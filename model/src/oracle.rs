@@ -5,22 +5,30 @@
 //!   it; a removal is a version without a value.
 //! - Commits ascend by sequence. A commit's sequence is its last record's, its records have
 //!   consecutive ones, so one record has one sequence.
+//! - Clones share what was written before them: one is made for each crash image.
 //! - Nothing here knows the engine, its limits, or what a crash is (`durable` does).
 
 use crate::ops::{Key, Record, Span};
 use crate::value::Value;
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::sync::Arc;
 
 /// The sequence that reads everything.
 pub const NEWEST: u64 = u64::MAX;
 
 type Versions = Vec<(u64, Option<Value>)>;
+type Keys = BTreeMap<Key, Versions>;
 
-/// Sequential truth.
+/// Sequential truth. A clone costs a count: it shares what was written before it, and what is
+/// written to it is its own.
 #[derive(Clone, Debug, Default)]
 pub struct Oracle {
-    keys: BTreeMap<Key, Versions>,
+    /// Written to only by an oracle that has it alone; it counts up to `seen`.
+    shared: Arc<Keys>,
+    seen: u64,
+    /// Everything after `seen`.
+    own: Keys,
     commits: Vec<u64>,
 }
 
@@ -37,9 +45,9 @@ impl Oracle {
         &self.commits
     }
 
-    /// Every key that has a version, also where that is a removal.
+    /// Every key that may have a version, also where that is a removal.
     pub fn keys(&self) -> impl Iterator<Item = &Key> {
-        self.keys.keys()
+        self.shared.keys().chain(self.own.keys().filter(|&key| !self.shared.contains_key(key)))
     }
 
     /// Applies a batch whose last record has sequence `seq`. A later record of the same key wins.
@@ -47,8 +55,10 @@ impl Oracle {
         let count = records.len() as u64;
         assert!(count > 0 && seq >= count, "a commit has records and room for their sequences");
         assert!(seq - count >= self.last_seq(), "a commit comes after those before it");
+        self.fold();
+        let keys = Arc::get_mut(&mut self.shared).unwrap_or(&mut self.own);
         for (Record { key, value }, seq) in records.into_iter().zip(seq - count + 1..) {
-            self.keys.entry(key).or_default().push((seq, value));
+            keys.entry(key).or_default().push((seq, value));
         }
         self.commits.push(seq);
     }
@@ -56,7 +66,9 @@ impl Oracle {
     /// The value of `key` as of `seq`.
     #[must_use]
     pub fn get(&self, key: &[u8], seq: u64) -> Option<&Value> {
-        visible(self.keys.get(key)?, seq)
+        newest(self.own.get(key), seq)
+            .or_else(|| newest(self.shared.get(key), seq.min(self.seen)))?
+            .as_ref()
     }
 
     /// What `span` holds as of `seq`, in key order, from either end.
@@ -76,43 +88,75 @@ impl Oracle {
         hi: Bound<Key>,
         seq: u64,
     ) -> impl DoubleEndedIterator<Item = (&'a Key, &'a Value)> + use<'a> {
-        let range = (!inverted(&lo, &hi)).then(|| self.keys.range((lo, hi)));
-        let entries = range.into_iter().flatten();
-        entries.filter_map(move |(key, versions)| Some((key, visible(versions, seq)?)))
+        let within = |keys: &'a Keys, seq| {
+            let range = (!inverted(&lo, &hi)).then(|| keys.range((lo.clone(), hi.clone())));
+            let versions = range.into_iter().flatten();
+            versions.filter_map(move |(key, v)| newest(Some(v), seq).map(|value| (key, value)))
+        };
+        let mut shared = Some(within(&self.shared, seq.min(self.seen)));
+        // With two places to look at, what is left of both is put together first.
+        let both: Option<BTreeMap<_, _>> = (!self.own.is_empty())
+            .then(|| shared.take().into_iter().flatten().chain(within(&self.own, seq)).collect());
+        let all = shared.into_iter().flatten().chain(both.into_iter().flatten());
+        all.filter_map(|(key, value)| Some((key, value.as_ref()?)))
     }
 
     /// Whether `value` was this key's at some time up to `seq`, but is not at `seq`.
     #[must_use]
     pub fn was(&self, key: &[u8], value: &[u8], seq: u64) -> bool {
         let is = |old: &Value| old.equals(value);
-        let versions = self.keys.get(key).into_iter().flatten();
-        let mut until = versions.take_while(|(at, _)| *at <= seq);
-        until.any(|(_, old)| old.as_ref().is_some_and(is)) && !self.get(key, seq).is_some_and(is)
+        let until = |keys: &'_ Keys, last: u64| {
+            let mut versions = keys.get(key).into_iter().flatten();
+            versions.any(|(at, old)| *at <= last && old.as_ref().is_some_and(is))
+        };
+        let was = until(&self.shared, seq.min(self.seen)) || until(&self.own, seq);
+        was && !self.get(key, seq).is_some_and(is)
     }
 
     /// Forgets everything after `seq`, which must end a commit.
     pub fn truncate(&mut self, seq: u64) {
         self.commits.truncate(self.commits.partition_point(|&commit| commit <= seq));
         assert!(seq == self.last_seq(), "a cut lies between two commits");
-        self.keys.retain(|_, versions| {
-            versions.truncate(versions.partition_point(|(at, _)| *at <= seq));
-            !versions.is_empty()
-        });
+        self.seen = self.seen.min(seq);
+        cut(&mut self.own, seq);
     }
 
     /// Forgets versions that no read at `seq` or later sees.
     pub fn forget_before(&mut self, seq: u64) {
-        self.keys.retain(|_, versions| {
+        self.fold();
+        let Some(keys) = Arc::get_mut(&mut self.shared) else { return };
+        keys.retain(|_, versions| {
             let seen = versions.partition_point(|(at, _)| *at <= seq).saturating_sub(1);
             versions.drain(..seen);
             versions.len() > 1 || versions[0].0 > seq || versions[0].1.is_some()
         });
     }
+
+    /// Brings everything to one place, once no other oracle shares it.
+    fn fold(&mut self) {
+        let Some(keys) = Arc::get_mut(&mut self.shared) else { return };
+        if self.seen != NEWEST {
+            cut(keys, self.seen);
+            self.seen = NEWEST;
+        }
+        for (key, versions) in std::mem::take(&mut self.own) {
+            keys.entry(key).or_default().extend(versions);
+        }
+    }
 }
 
-fn visible(versions: &[(u64, Option<Value>)], seq: u64) -> Option<&Value> {
-    let mut newest_first = versions.iter().rev();
-    newest_first.find(|(at, _)| *at <= seq)?.1.as_ref()
+/// Forgets everything after `seq`.
+fn cut(keys: &mut Keys, seq: u64) {
+    keys.retain(|_, versions| {
+        versions.truncate(versions.partition_point(|(at, _)| *at <= seq));
+        !versions.is_empty()
+    });
+}
+
+/// What the last version at or below `seq` says.
+fn newest(versions: Option<&Versions>, seq: u64) -> Option<&Option<Value>> {
+    let mut newest_first = versions?.iter().rev();
+    newest_first.find(|(at, _)| *at <= seq).map(|(_, value)| value)
 }
 
 fn inverted(lo: &Bound<Key>, hi: &Bound<Key>) -> bool {
@@ -149,77 +193,5 @@ pub fn bounds(span: &Span) -> (Bound<Key>, Bound<Key>) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn put(key: &[u8], value: &str) -> Record {
-        Record { key: key.to_vec(), value: Some(value.into()) }
-    }
-
-    fn delete(key: &[u8]) -> Record {
-        Record { key: key.to_vec(), value: None }
-    }
-
-    fn keys(oracle: &Oracle, span: &Span, seq: u64) -> Vec<Key> {
-        oracle.scan(span, seq).map(|(key, _)| key.clone()).collect()
-    }
-
-    fn sample() -> Oracle {
-        let mut oracle = Oracle::default();
-        oracle.commit(1, vec![put(b"a", "1")]);
-        oracle.commit(4, vec![put(b"a", "2"), put(b"b", "2"), put(b"b", "3")]);
-        oracle.commit(6, vec![delete(b"a")]);
-        oracle
-    }
-
-    #[test]
-    fn a_read_sees_the_newest_version_at_or_below_its_sequence() {
-        let oracle = sample();
-        let at = |key: &[u8], seq| oracle.get(key, seq).map(Value::to_vec);
-        assert_eq!(at(b"a", 0), None);
-        assert_eq!(at(b"a", 1), Some(b"1".to_vec()));
-        assert_eq!(at(b"a", 5), Some(b"2".to_vec()));
-        assert_eq!(at(b"a", NEWEST), None);
-        assert_eq!(at(b"b", 4), Some(b"3".to_vec()));
-        assert_eq!(keys(&oracle, &Span::all(), 5), [b"a".to_vec(), b"b".to_vec()]);
-        assert_eq!(keys(&oracle, &Span::all(), NEWEST), [b"b".to_vec()]);
-    }
-
-    #[test]
-    fn a_prefix_holds_exactly_the_keys_that_start_so() {
-        let mut oracle = Oracle::default();
-        let all: [&[u8]; 9] =
-            [b"", b"\0", b"a", b"a\xff", b"a\xff\xff", b"b", b"\xfe\xff", b"\xff", b"\xff\xff\0"];
-        for (key, seq) in all.iter().zip(1..) {
-            oracle.commit(seq, vec![put(key, "v")]);
-        }
-        for prefix in all {
-            let want: Vec<Key> =
-                all.iter().filter(|k| k.starts_with(prefix)).map(|k| k.to_vec()).collect();
-            assert_eq!(keys(&oracle, &Span::Prefix(prefix.to_vec()), NEWEST), want, "{prefix:?}");
-        }
-    }
-
-    #[test]
-    fn inverted_bounds_hold_nothing() {
-        let oracle = sample();
-        let (a, b) = (b"a".to_vec(), b"b".to_vec());
-        let inverted = Span::Range(Bound::Included(b.clone()), Bound::Included(a));
-        assert!(keys(&oracle, &inverted, 5).is_empty());
-        let empty = Span::Range(Bound::Excluded(b.clone()), Bound::Excluded(b));
-        assert!(keys(&oracle, &empty, 5).is_empty());
-    }
-
-    #[test]
-    fn truncating_and_forgetting_leave_what_they_promise() {
-        let mut oracle = sample();
-        oracle.truncate(4);
-        assert_eq!(oracle.last_seq(), 4);
-        assert_eq!(oracle.get(b"a", NEWEST), Some(&"2".into()));
-        let mut oracle = sample();
-        oracle.forget_before(5);
-        assert_eq!(oracle.get(b"a", 5), Some(&"2".into()));
-        oracle.forget_before(6);
-        assert!(oracle.keys.len() == 1 && oracle.get(b"b", 6) == Some(&"3".into()));
-    }
-}
+#[path = "oracle/tests.rs"]
+mod tests;

@@ -44,6 +44,19 @@ pub fn put_bytes(buf: &mut Vec<u8>, bytes: &[u8]) {
     buf.extend_from_slice(bytes);
 }
 
+/// The length of `bytes` without the zeros at their end.
+#[must_use]
+pub fn used_len(bytes: &[u8]) -> usize {
+    let mut len = bytes.len();
+    while bytes[..len].ends_with(&[0; 4096]) {
+        len -= 4096;
+    }
+    while bytes[..len].ends_with(&[0; 64]) {
+        len -= 64;
+    }
+    bytes[..len].iter().rposition(|&b| b != 0).map_or(0, |last| last + 1)
+}
+
 /// Reads values off the front of a slice; `None` when the bytes do not hold one.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
@@ -174,6 +187,16 @@ mod tests {
             while reader.bytes().is_some() {}
             let _ = (reader.u8(), reader.u16(), reader.u32(), reader.u64(), reader.u128());
             prop_assert!(reader.rest().len() <= bytes.len());
+        }
+    }
+
+    #[test]
+    fn the_used_length_ends_at_the_last_byte_that_is_not_zero() {
+        for used in [0, 1, 63, 64, 65, 4096, 5000] {
+            for zeros in [0, 1, 64, 4095, 4096, 9000] {
+                let bytes = [vec![1; used], vec![0; zeros]].concat();
+                assert_eq!(used_len(&bytes), used);
+            }
         }
     }
 

@@ -7,6 +7,8 @@
 //!   stays.
 //! - A table is asked for by its whole identity; one kept under the same number with another
 //!   identity is not it.
+//! - A mapped table is kept by the entry that names it, for as long as that lives: a read of it
+//!   takes no lock and no count. Beyond [`MAPS_MAX`] of them, the cache holds as many again.
 //!
 //! A mapped table keeps no file open: what is bounded there is maps, and a tight bound on open
 //! files would only have tables mapped again and again.
@@ -16,9 +18,9 @@ use crate::base::name::{FileKind, file_path};
 use crate::env::fs::{Fs, OpenMode};
 use crate::env::sync::{Arc, AtomicBool, Ordering, RwLock};
 use crate::error::{Error, Result};
-use crate::table::{Backend, Table, TableIdentity};
+use crate::table::{Backend, KeptTable, Table, TableIdentity};
 use std::collections::BTreeMap;
-use std::ops::Bound;
+use std::ops::{Bound, Deref};
 use std::path::PathBuf;
 
 /// Mapped tables that are kept: the kernel allows 65,530 maps to a process by default.
@@ -43,6 +45,28 @@ pub struct TableCache {
     backend: Backend,
     tables_max: usize,
     tables: RwLock<Tables>,
+    /// A count of it is with each table that its entry keeps.
+    kept: Arc<()>,
+}
+
+/// A table that is open for the time of a call.
+pub enum OpenTable<'a> {
+    /// The entry keeps it.
+    Kept(&'a Arc<Table>),
+    /// The cache does, perhaps.
+    Shared(Arc<Table>),
+}
+
+impl Deref for OpenTable<'_> {
+    type Target = Arc<Table>;
+
+    #[inline]
+    fn deref(&self) -> &Arc<Table> {
+        match self {
+            Self::Kept(table) => table,
+            Self::Shared(table) => table,
+        }
+    }
 }
 
 impl TableCache {
@@ -55,7 +79,32 @@ impl TableCache {
             Backend::Pread(_) => files_max.max(1),
         };
         let tables = Tables { held: BTreeMap::new(), hand: FileNumber(0) };
-        Self { fs, dir, backend, tables_max, tables: RwLock::new(tables) }
+        Self { fs, dir, backend, tables_max, tables: RwLock::new(tables), kept: Arc::new(()) }
+    }
+
+    /// The table of an entry, which keeps it in `kept` where tables are mapped.
+    ///
+    /// # Errors
+    /// As [`TableCache::get`].
+    #[inline]
+    pub fn of<'a>(&self, identity: &TableIdentity, kept: &'a KeptTable) -> Result<OpenTable<'a>> {
+        match kept.get() {
+            Some(table) => Ok(OpenTable::Kept(table)),
+            None => self.open_for(identity, kept),
+        }
+    }
+
+    #[cold]
+    fn open_for<'a>(&self, identity: &TableIdentity, kept: &'a KeptTable) -> Result<OpenTable<'a>> {
+        if matches!(self.backend, Backend::Pread(_)) || self.kept() >= MAPS_MAX {
+            return self.get(identity).map(OpenTable::Shared);
+        }
+        let table = self.open(identity)?;
+        Ok(OpenTable::Kept(kept.keep(table, self.kept.clone())))
+    }
+
+    fn kept(&self) -> usize {
+        Arc::strong_count(&self.kept) - 1
     }
 
     /// The table, opened now or before.
@@ -71,11 +120,14 @@ impl TableCache {
             }
             return Ok(held.table.clone());
         }
+        Ok(self.keep(self.open(identity)?))
+    }
+
+    fn open(&self, identity: &TableIdentity) -> Result<Arc<Table>> {
         let path = file_path(&self.dir, FileKind::Table, identity.number);
         let file =
             self.fs.open(&path, OpenMode::Read).map_err(|e| Error::io(&path, "open table", e))?;
-        let table = Table::open(&file, identity, self.backend.clone())?;
-        Ok(self.keep(table))
+        Table::open(&file, identity, self.backend.clone())
     }
 
     /// Keeps a table that was just opened, and closes another where there are too many.
@@ -105,10 +157,10 @@ impl TableCache {
         drop(gone);
     }
 
-    /// Tables kept open.
+    /// Tables kept open, by the cache or for it.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.tables.read().held.len()
+        self.tables.read().held.len() + self.kept()
     }
 
     /// Whether no table is kept open.
@@ -167,6 +219,26 @@ mod tests {
         }
         tables.evict(FileNumber(1));
         assert!(!Arc::ptr_eq(&hot, &tables.get(&all[0]).expect("opened again")));
+    }
+
+    #[test]
+    fn a_mapped_table_stays_with_its_entry_until_that_closes_it() {
+        let dir = tempfile::tempdir().expect("a writable temporary directory");
+        let path = dir.path().to_path_buf();
+        let identity = write(dir.path(), 1);
+        let mut kept = KeptTable::default();
+        let blocks = Arc::new(BlockCache::new(1 << 16, 64));
+        let tables = TableCache::new(Arc::new(OsFs), path.clone(), Backend::Pread(blocks), 3);
+        tables.of(&identity, &kept).expect("just written");
+        assert!(kept.get().is_none() && tables.len() == 1);
+        let backend = Backend::Mapped { fs: Arc::new(OsFs), cache: None };
+        let tables = TableCache::new(Arc::new(OsFs), path, backend, 3);
+        let first = tables.of(&identity, &kept).expect("just written").clone();
+        assert!(Arc::ptr_eq(&first, &tables.of(&identity, &kept).expect("kept")));
+        assert_eq!(tables.len(), 1);
+        assert!(kept.clone().get().is_none());
+        kept.close();
+        assert!(tables.is_empty());
     }
 
     #[test]

@@ -44,7 +44,8 @@ impl RunCursor {
 
     /// Opens the slice at `self.at`; `None` where it can't hold what is asked for.
     fn open(&self) -> Result<Option<TableCursor>> {
-        let table = self.tables.get(&self.slice().meta.identity())?;
+        let meta = &self.slice().meta;
+        let table = self.tables.of(&meta.identity(), &meta.kept)?;
         if let Some(prefix) = &self.prefix
             && !table.may_contain_prefix(prefix)?
         {

@@ -6,6 +6,8 @@
 //!   paths (a panicking leader poisons the engine), not by every later `lock`.
 //! - `Arc` and `Weak` are std's in every form: loom's have no `Weak` and do not coerce to `dyn`.
 //! - No atomic is made by casting bytes: `AtomicU32` has another size in loom and in shuttle.
+//! - [`Published`] is arc-swap's in std form, so that readers share no counter; in the checked
+//!   forms it is a lock, since a model can't see into a crate.
 //!
 //! Why not safe: `UnsafeCell` is handed on so that `memtable::arena` can be seen by loom.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
@@ -184,30 +186,123 @@ impl<T> UnsafeCell<T> {
 }
 
 /// A shared pointer that is replaced as a whole: readers get one consistent value.
-pub struct Published<T>(RwLock<Arc<T>>);
+pub struct Published<T>(published::Published<T>);
+
+/// A value borrowed from a [`Published`]: it keeps the value alive, also when another one has taken
+/// its place, and whoever replaces it never waits for it.
+pub type Borrowed<T> = published::Borrowed<T>;
 
 impl<T> Published<T> {
     /// A pointer to `value`.
     pub fn new(value: Arc<T>) -> Self {
-        Self(RwLock::new(value))
+        Self(published::new(value))
     }
 
-    /// The value now.
+    /// The value now, counted: for what keeps it longer than a call.
     #[inline]
     pub fn load(&self) -> Arc<T> {
-        self.0.read().clone()
+        published::load(&self.0)
     }
 
-    /// Runs `f` on the value now, without taking a count. `f` must not wait for anything.
+    /// The value now, for the time of a call.
     #[inline]
-    pub fn with<R>(&self, f: impl FnOnce(&Arc<T>) -> R) -> R {
-        f(&self.0.read())
+    pub fn borrow(&self) -> Borrowed<T> {
+        published::borrow(&self.0)
+    }
+
+    /// Runs `f` on the value now.
+    #[inline]
+    pub fn with<R>(&self, f: impl FnOnce(&T) -> R) -> R {
+        f(&self.borrow())
     }
 
     /// Replaces the value; later loads see it.
     pub fn store(&self, value: Arc<T>) {
-        let old = std::mem::replace(&mut *self.0.write(), value);
+        published::store(&self.0, value);
+    }
+}
+
+#[cfg(not(any(feature = "loom", feature = "shuttle")))]
+mod published {
+    use super::Arc;
+    use arc_swap::{ArcSwap, Guard};
+
+    pub type Published<T> = ArcSwap<T>;
+    pub type Borrowed<T> = Guard<Arc<T>>;
+
+    pub fn new<T>(value: Arc<T>) -> Published<T> {
+        ArcSwap::new(value)
+    }
+
+    #[inline]
+    pub fn load<T>(published: &Published<T>) -> Arc<T> {
+        published.load_full()
+    }
+
+    #[inline]
+    pub fn borrow<T>(published: &Published<T>) -> Borrowed<T> {
+        published.load()
+    }
+
+    pub fn store<T>(published: &Published<T>, value: Arc<T>) {
+        published.store(value);
+    }
+}
+
+#[cfg(any(feature = "loom", feature = "shuttle"))]
+mod published {
+    use super::{Arc, RwLock};
+
+    pub type Published<T> = RwLock<Arc<T>>;
+    pub type Borrowed<T> = Arc<T>;
+
+    pub fn new<T>(value: Arc<T>) -> Published<T> {
+        RwLock::new(value)
+    }
+
+    pub fn load<T>(published: &Published<T>) -> Arc<T> {
+        published.read().clone()
+    }
+
+    /// Counted: a reader may read files while it borrows, and holds no lock across I/O.
+    pub fn borrow<T>(published: &Published<T>) -> Borrowed<T> {
+        load(published)
+    }
+
+    pub fn store<T>(published: &Published<T>, value: Arc<T>) {
+        let old = std::mem::replace(&mut *published.write(), value);
         // Dropped outside the lock: it may free a memtable or unmap tables.
         drop(old);
+    }
+}
+
+/// A cell that is set once and read without a lock. It is std's in every form: nothing ever waits
+/// for it, so a model has nothing to interleave.
+pub struct SetOnce<T>(std::sync::OnceLock<T>);
+
+impl<T> Default for SetOnce<T> {
+    fn default() -> Self {
+        Self(std::sync::OnceLock::new())
+    }
+}
+
+impl<T> SetOnce<T> {
+    /// The value, once there is one.
+    #[inline]
+    pub fn get(&self) -> Option<&T> {
+        self.0.get()
+    }
+
+    /// Sets the value, unless there is one; gives back what is not taken.
+    ///
+    /// # Errors
+    /// The value, where another was set before.
+    pub fn set(&self, value: T) -> Result<(), T> {
+        self.0.set(value)
+    }
+
+    /// Takes the value out.
+    pub fn take(&mut self) -> Option<T> {
+        self.0.take()
     }
 }

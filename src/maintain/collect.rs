@@ -27,7 +27,7 @@ impl Core {
             self.counters.logs_removed.add(removed);
         }
         let mut staged = false;
-        maintainer.zombies.retain(|table| {
+        maintainer.zombies.retain_mut(|table| {
             // M5, G2: a version that some view holds still names it.
             if Arc::strong_count(table) > 1 {
                 return true;
@@ -37,6 +37,9 @@ impl Core {
             }
             // Not before: a reader of an older view may have opened it since the edit.
             self.tables.evict(table.number);
+            if let Some(table) = Arc::get_mut(table) {
+                table.kept.close();
+            }
             let path = file_path(&self.dir, FileKind::Table, table.number);
             let gone = self.unlink(&path);
             // Crash here: a table may come back; no version names it, so it is an orphan.

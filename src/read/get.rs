@@ -8,15 +8,22 @@ use crate::base::key::{EntryRef, Kind, SeqNo};
 use crate::base::slice::Slice;
 use crate::engine::Core;
 use crate::engine::view::View;
-use crate::env::sync::Arc;
+use crate::env::sync::{Arc, Borrowed};
 use crate::error::Result;
 use crate::table::key_hash;
 use crate::version::Version;
 
 impl Core {
     /// The view and the sequence of a read that begins now.
-    pub(crate) fn read_point(&self) -> (Arc<View>, SeqNo) {
+    fn read_point(&self) -> (Borrowed<View>, SeqNo) {
         // R1: in this order; a sequence published in between is in the view or above its own.
+        let view = self.view.borrow();
+        (view, self.published())
+    }
+
+    /// As [`Core::read_point`], for a read that outlives a call.
+    pub(super) fn lasting_read_point(&self) -> (Arc<View>, SeqNo) {
+        // R1: as above.
         let view = self.view.load();
         (view, self.published())
     }
@@ -55,7 +62,8 @@ impl Core {
         }
         let hash = key_hash(key);
         for slice in slices_for(&view.version, key) {
-            let table = self.tables.get(&slice.meta.identity())?;
+            let meta = &*slice.meta;
+            let table = self.tables.of(&meta.identity(), &meta.kept)?;
             let copy_max = self.options.value_copy_bytes_max;
             if let Some((kind, _, value)) = table.get(key, hash, at, copy_max)? {
                 return Ok((kind == Kind::Put).then_some(value));
@@ -84,7 +92,8 @@ impl Core {
         let hash = key_hash(key);
         let mut found = Some(found);
         for slice in slices_for(&view.version, key) {
-            let table = self.tables.get(&slice.meta.identity())?;
+            let meta = &*slice.meta;
+            let table = self.tables.of(&meta.identity(), &meta.kept)?;
             let answer = table.get_with(key, hash, at, |entry| {
                 (found.take().expect("one table answers, once"))(entry)
             })?;

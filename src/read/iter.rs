@@ -63,7 +63,7 @@ pub struct Iter {
 impl Iter {
     pub(crate) fn new(core: Arc<Core>, at: Option<SeqNo>, range: ScanRange) -> Result<Self> {
         core.health.check_readable()?;
-        let (view, published) = core.read_point();
+        let (view, published) = core.lasting_read_point();
         let at = at.unwrap_or(published);
         let window = range.range.clone();
         let (front, back, status) = (None, None, None);

@@ -25,6 +25,7 @@ use super::state::{RunId, Version};
 use crate::base::coding::{Reader, put_bytes, put_u32, put_u128, put_varint};
 use crate::base::key::{FileNumber, KEY_BYTES_MAX, LogPosition, SeqNo, TableId};
 use crate::env::sync::Arc;
+use crate::table::KeptTable;
 use std::ops::Range;
 
 /// A run to be made.
@@ -230,6 +231,7 @@ fn table(reader: &mut Reader<'_>) -> Option<TableMeta> {
         tombstones,
         seq_min,
         seq_max,
+        kept: KeptTable::default(),
     })
 }
 

@@ -28,7 +28,7 @@ use super::current;
 use super::edit::{Edit, snapshot_edit};
 use super::state::Version;
 use crate::base::checksum::{Context, checksum, checksum_onward};
-use crate::base::coding::{Reader, put_u32, put_u64, put_u128};
+use crate::base::coding::{Reader, put_u32, put_u64, put_u128, used_len};
 use crate::base::key::{DatabaseId, FileNumber, ManifestMark};
 use crate::base::name::{FileKind, file_path};
 use crate::env::Env;
@@ -147,8 +147,11 @@ pub fn decode(
             format!("frame {index} of the manifest, which was synced, is damaged"),
         ));
     }
-    refuse_later_frame(file, bytes, at, index, (number, db))?;
-    let torn = bytes.get(at..).unwrap_or_default().iter().any(|&b| b != 0);
+    // The rest is reserved space, all zeros, or what a crash left of a frame.
+    let torn = used_len(bytes) > at;
+    if torn {
+        refuse_later_frame(file, bytes, at, index, (number, db))?;
+    }
     let mark = ManifestMark { number, index: index - 1 };
     Ok(ManifestRead { version, mark, format, end: at as u64, torn })
 }

@@ -6,7 +6,7 @@
 use super::slice::TableMeta;
 use crate::base::key::{FileNumber, TableId};
 use crate::error::{Error, Result};
-use crate::table::{TableIdentity, TableSummary};
+use crate::table::{KeptTable, TableIdentity, TableSummary};
 use std::path::Path;
 
 impl TableMeta {
@@ -24,6 +24,7 @@ impl TableMeta {
             tombstones: summary.tombstones,
             seq_min: summary.seq_min,
             seq_max: summary.seq_max,
+            kept: KeptTable::default(),
         }
     }
 

@@ -9,6 +9,7 @@
 
 use crate::base::key::{FileNumber, SeqNo, TableId};
 use crate::env::sync::Arc;
+use crate::table::KeptTable;
 
 /// A half-open range of user keys; `None` is unbounded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,6 +62,8 @@ pub struct TableMeta {
     pub seq_min: SeqNo,
     /// The largest sequence in it.
     pub seq_max: SeqNo,
+    /// The table while it is open: no part of the entry.
+    pub kept: KeptTable,
 }
 
 /// The visible part of a table.

@@ -17,6 +17,7 @@ pub(crate) fn table(number: u64, first: &str, last: &str, seqs: (u64, u64)) -> A
         tombstones: 0,
         seq_min: SeqNo(seqs.0),
         seq_max: SeqNo(seqs.1),
+        kept: Default::default(),
     })
 }
 

@@ -11,6 +11,7 @@
 //! It judges nothing: `chain` does.
 
 use super::frame::{self, ALIGN, FrameKind, HEADER_BYTES, LogHeader, MAGIC, Place};
+use crate::base::coding::used_len;
 use crate::base::key::{DatabaseId, FileNumber, LogPosition, SeqNo};
 use crate::error::{Error, Result};
 use std::ops::Range;
@@ -134,7 +135,7 @@ pub fn scan(file: &Path, bytes: &[u8], db: DatabaseId, number: FileNumber) -> Re
         // or torn, holds no frame.
         at = usize::try_from(frame_bytes).map_or(bytes.len(), |n| at.saturating_add(n));
     }
-    scan.used = used_bytes(bytes).max(scan.end);
+    scan.used = (used_len(bytes) as u64).max(scan.end);
     scan.tail = match scan.frames.get(scan.unbroken) {
         _ if scan.used == scan.end => Tail::Clean,
         Some(frame) if frame.offset == scan.end => Tail::Torn("a frame whose payload is torn"),
@@ -181,15 +182,6 @@ fn next_candidate(bytes: &[u8], mut at: usize) -> usize {
         }
     }
     bytes.len()
-}
-
-/// The length without the zeros at the end.
-fn used_bytes(bytes: &[u8]) -> u64 {
-    let mut len = bytes.len();
-    while bytes[..len].ends_with(&ZEROS) {
-        len -= ZEROS.len();
-    }
-    bytes[..len].iter().rposition(|&b| b != 0).map_or(0, |last| last as u64 + 1)
 }
 
 #[cfg(test)]

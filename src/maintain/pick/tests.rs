@@ -64,6 +64,7 @@ fn slice_of(text: &str, number: u64, fenced: &mut BTreeSet<FileNumber>) -> Table
         tombstones: u64::from(marks.contains('t')),
         seq_min: SeqNo(1),
         seq_max: SeqNo(100),
+        kept: Default::default(),
     };
     TableSlice { meta: Arc::new(meta), lo: bound(), hi: bound() }
 }
@@ -168,6 +169,7 @@ impl Life {
             tombstones: 0,
             seq_min: SeqNo(entries.iter().map(|entry| entry.1).min().expect("entries")),
             seq_max: SeqNo(entries.iter().map(|entry| entry.1).max().expect("entries")),
+            kept: Default::default(),
         };
         self.tables.insert(number, entries);
         Arc::new(meta)

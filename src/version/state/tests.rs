@@ -233,6 +233,7 @@ impl Model {
             tombstones: 0,
             seq_min: entries.iter().map(|entry| entry.1).min().expect("entries"),
             seq_max: entries.iter().map(|entry| entry.1).max().expect("entries"),
+            kept: Default::default(),
         });
         self.tables.insert(meta.number, entries);
         meta

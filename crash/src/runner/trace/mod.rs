@@ -4,6 +4,8 @@
 //! 2. [`simulated`]: the whole trace with its values cut down, on the simulated disk, with crash
 //!    images along it.
 //!
+//! Both run at once, each on a thread of its own; neither knows of the other.
+//!
 //! Invariants
 //! - Every read of the trace is compared with the oracle, and the whole database is, at every open
 //!   and at the end.
@@ -19,10 +21,12 @@ pub mod simulated;
 
 use super::interrupt::Interrupt;
 use super::progress::{Length, Progress};
-use crate::report::Report;
+use crate::report::{Report, Totals};
 use kiban_model::config::Config;
 use kiban_model::ops::Case;
 use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 /// What to run.
@@ -41,15 +45,66 @@ pub struct Task {
 /// Runs `task` and fills `report`, which knows seed and revision already.
 pub fn run(task: &Task, report: &mut Report, interrupt: &Interrupt) {
     let begun = Instant::now();
-    let mut progress = Progress::begin(Length::Count(2 * task.case.ops.len() as u64));
-    let went_on = real::run(task, report, interrupt, &mut progress);
-    if went_on && !interrupt.wished() {
-        simulated::run(task, report, interrupt, &mut progress);
+    let board = Board::new(task, interrupt);
+    let of = |seed, revision| Report { seed, revision, ..Report::default() };
+    let mut halves = [0, 1].map(|_| of(report.seed, report.revision.clone()));
+    let [first, second] = &mut halves;
+    std::thread::scope(|scope| {
+        scope.spawn(|| simulated::run(task, second, &board, 1));
+        if !real::run(task, first, &board, 0) {
+            // What went wrong is told sooner without the other half.
+            board.stop.store(true, Ordering::Relaxed);
+        }
+    });
+    board.end();
+    for half in halves {
+        report.environment = report.environment.take().or_else(|| half.environment.clone());
+        if !half.digest.is_empty() {
+            report.digest.clone_from(&half.digest);
+        }
+        report.totals.absorb(&half.totals);
+        half.failures.into_iter().for_each(|failure| report.add_failure(failure));
     }
-    progress.end();
+    report.jobs = 2;
     report.interrupted |= interrupt.wished();
     report.elapsed_s = begun.elapsed().as_secs_f64();
     report.judge();
+}
+
+/// Where both halves tell how far they are, and hear whether to go on.
+struct Board<'a> {
+    interrupt: &'a Interrupt,
+    stop: AtomicBool,
+    shown: Mutex<Shown>,
+}
+
+struct Shown {
+    progress: Progress,
+    /// Per half: operations done, what was counted, failures.
+    halves: [(u64, Totals, u64); 2],
+}
+
+impl<'a> Board<'a> {
+    fn new(task: &Task, interrupt: &'a Interrupt) -> Self {
+        let progress = Progress::begin(Length::Count(2 * task.case.ops.len() as u64));
+        let shown = Mutex::new(Shown { progress, halves: Default::default() });
+        Self { interrupt, stop: AtomicBool::new(false), shown }
+    }
+
+    /// Half number `half` is so far; whether it should go on.
+    fn update(&self, half: usize, done: usize, totals: &Totals, failures: u64) -> bool {
+        let mut shown = self.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        shown.halves[half] = (done as u64, totals.clone(), failures);
+        let Shown { progress, halves: [a, b] } = &mut *shown;
+        let mut both = a.1.clone();
+        both.absorb(&b.1);
+        progress.update(a.0 + b.0, &both, a.2 + b.2);
+        !self.interrupt.wished() && !self.stop.load(Ordering::Relaxed)
+    }
+
+    fn end(self) {
+        self.shown.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()).progress.end();
+    }
 }
 
 /// The trace's own options, or else `fields` over the defaults.

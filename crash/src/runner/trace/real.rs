@@ -5,9 +5,7 @@
 //! - On the way the database is closed or dropped and opened again, by turns through maps and
 //!   through reads, and compared whole each time.
 
-use super::super::interrupt::Interrupt;
-use super::super::progress::Progress;
-use super::{Task, config};
+use super::{Board, Task, config};
 use crate::report::{Failure, Report};
 use kiban::env::Env;
 use kiban::{Error, ErrorKind};
@@ -45,12 +43,7 @@ const REOPENS: usize = 3;
 const SYNC_EVERY: usize = 1_000;
 
 /// Runs the trace; whether nothing went wrong.
-pub fn run(
-    task: &Task,
-    report: &mut Report,
-    interrupt: &Interrupt,
-    progress: &mut Progress,
-) -> bool {
+pub(super) fn run(task: &Task, report: &mut Report, board: &Board<'_>, half: usize) -> bool {
     let made = match &task.dir {
         Some(dir) => tempfile::Builder::new().prefix("kiban-trace").tempdir_in(dir),
         None => tempfile::Builder::new().prefix("kiban-trace").tempdir(),
@@ -64,7 +57,7 @@ pub fn run(
         }
     };
     report.totals.cases += 1;
-    let ended = lockstep(task, &place.path().join("db"), report, interrupt, progress);
+    let ended = lockstep(task, &place.path().join("db"), report, board, half);
     if let Err(error) = place.close() {
         eprintln!("warning: the trace's directory stays: {error}");
     }
@@ -90,8 +83,8 @@ fn lockstep(
     task: &Task,
     dir: &Path,
     report: &mut Report,
-    interrupt: &Interrupt,
-    progress: &mut Progress,
+    board: &Board<'_>,
+    half: usize,
 ) -> Result<(), End> {
     let ops = &task.case.ops;
     let broken = |at| move |mismatch| End::Broken(at, Box::new(mismatch));
@@ -106,8 +99,7 @@ fn lockstep(
         report.totals.ops += 1;
         if at % SYNC_EVERY == SYNC_EVERY - 1 {
             go(at, driver.step(&Op::Sync).map_err(broken(at))?)?;
-            progress.update(at as u64, &report.totals, report.failures_all);
-            if interrupt.wished() {
+            if !board.update(half, at, &report.totals, report.failures_all) {
                 return Ok(());
             }
         }

@@ -5,23 +5,25 @@
 //!   the states that the trace up to there admits.
 //! - Which moments become images is decided by the seed and by how many images there are so far, so
 //!   that a trace of any length gets its share and a run repeats.
+//! - Images are examined some at a time, in lanes, each on a thread of its own; which lane an image
+//!   goes to is decided by its number, and the number of lanes is fixed, so that a run repeats.
 //!
 //! Values are cut because the disk and each image are in memory; which keys are written, read and
 //! overwritten, and in what order, is the trace's.
 
-use super::super::interrupt::Interrupt;
-use super::super::progress::Progress;
-use super::{Task, config};
+use super::{Board, Task, config};
 use crate::case::after_plan;
-use crate::check::{Broken, Examiner, Shares};
+use crate::check::{Broken, Examiner, Shares, Subject, Trail};
 use crate::disk::Disk;
 use crate::life::{Birth, Life, Slip, Window};
-use crate::report::{Failure, Report};
-use crate::scene::{Image, Scene};
+use crate::report::{Failure, Report, Totals};
+use crate::scene::Image;
+use crate::script::Crash;
 use crate::shrink::shrink;
 use crate::sim::{Look, Shot};
 use crate::tally::Tally;
-use kiban_model::durable::CrashClass;
+use kiban_model::config::Config;
+use kiban_model::durable::{CrashClass, Truth};
 use kiban_model::generate::{Mix, Plan, Seed, Source};
 use kiban_model::ops::Op;
 use kiban_model::value::Value;
@@ -51,14 +53,19 @@ const SHRINK: u32 = 512;
 const LITERAL_BYTES_MAX: usize = 64;
 /// Images to aim at, where the trace has writes enough.
 const IMAGES: u64 = 12_000;
+/// Images that are examined at a time. Few, for each keeps the oracle from folding its past.
+const BATCH: usize = 16;
+const LANES: usize = 2;
 /// One write in so many is made durable, so that there is something that no crash may take.
 const DURABLE_EVERY: usize = 16;
 
 /// Runs the trace and adds what was counted to `report`.
-pub fn run(task: &Task, report: &mut Report, interrupt: &Interrupt, progress: &mut Progress) {
+pub(super) fn run(task: &Task, report: &mut Report, board: &Board<'_>, half: usize) {
     let ops: Vec<Op> = task.case.ops.iter().enumerate().map(|(at, op)| small(at, op)).collect();
     let mut tally = Tally::default();
-    let ended = Run::new(task, &ops).all(&mut tally, report, interrupt, progress);
+    let mut run = Run::new(task, &ops);
+    let ended = run.all(&mut tally, board, half);
+    run.lanes.iter().for_each(|lane| tally.absorb(&lane.tally));
     tally.totals.ops = 0;
     report.totals.absorb(&tally.totals);
     report.digest = format!("{:016x}", tally.digest);
@@ -104,9 +111,29 @@ fn small(at: usize, op: &Op) -> Op {
     op
 }
 
+/// An image to examine, and what it may show.
+struct Job<'a> {
+    image: Image,
+    truth: Truth,
+    window: Window,
+    shot: Shot,
+    config: Config,
+    /// The operations before the crash.
+    ops: &'a [Op],
+}
+
+/// What one lane has counted, and the images that it has met.
+#[derive(Default)]
+struct Lane {
+    tally: Tally,
+    known: BTreeMap<(u64, CrashClass), (u64, u64)>,
+}
+
 struct Run<'a> {
     task: &'a Task,
     ops: &'a [Op],
+    jobs: Vec<Job<'a>>,
+    lanes: [Lane; LANES],
     source: Seed,
     /// Writes so far, and in all.
     written: u64,
@@ -116,71 +143,120 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     fn new(task: &'a Task, ops: &'a [Op]) -> Self {
         let to_write = ops.iter().filter(|op| op.is_write()).count().max(1) as u64;
-        Self { task, ops, source: Seed(task.seed ^ 0x0074_7261_6365), written: 0, to_write }
+        let source = Seed(task.seed ^ 0x0074_7261_6365);
+        let (jobs, lanes) = (Vec::new(), Default::default());
+        Self { task, ops, jobs, lanes, source, written: 0, to_write }
     }
 
     fn all(
-        mut self,
+        &mut self,
         tally: &mut Tally,
-        report: &Report,
-        interrupt: &Interrupt,
-        progress: &mut Progress,
+        board: &Board<'_>,
+        half: usize,
     ) -> Result<(), Box<Broken>> {
         let plan = after_plan(&Plan::new(&mut self.source, Mix::Standard));
-        // Options drawn at random are for databases of a few keys.
-        let shares = Shares { vary: 0, ..Shares::STANDARD };
-        let (seed, known) = (self.task.seed, BTreeMap::new());
-        let mut examiner = Examiner { tally, plan: &plan, shares, seed, known };
-        let config = config(self.task, OPTIONS);
+        let (config, seed) = (config(self.task, OPTIONS), self.task.seed);
         let birth = Birth { disk: Disk::new(), seed, config, faults: &[], after: None };
-        let begun = Life::begin(birth, examiner.tally, |_| {});
+        let begun = Life::begin(birth, tally, |_| {});
         let mut life = begun.map_err(|slip| Broken::uncrashed(slip, &[], &[], None))?;
         for (at, op) in self.ops.iter().enumerate() {
             if at % 512 == 0 {
-                let mut so_far = report.totals.clone();
-                so_far.absorb(&examiner.tally.totals);
-                progress.update((self.ops.len() + at) as u64, &so_far, report.failures_all);
-                if interrupt.wished() {
+                let mut totals = Totals { ops: 0, ..tally.totals.clone() };
+                self.lanes.iter().for_each(|lane| totals.absorb(&lane.tally.totals));
+                if !board.update(half, at, &totals, 0) {
                     return Ok(());
                 }
             }
-            let look = self.is_behind(op, examiner.tally.totals.images);
+            let look = self.is_behind(op);
             life.sim.look(if look { Look::Once } else { Look::Away });
-            let window = life.step(at as u32 + 1, op, examiner.tally);
+            let window = life.step(at as u32 + 1, op, tally);
             let window = window
                 .map_err(|slip| Broken::uncrashed(slip, &[], &self.ops[..=at], Some(&life)))?;
             if let Some(shot) = life.sim.take().pop() {
-                self.image(&mut examiner, &life, &shot, &window, at + 1)?;
+                self.image(&life, shot, window, at + 1);
+            }
+            if self.jobs.len() == BATCH {
+                self.examine(&plan)?;
             }
         }
-        let closed = life.step(self.ops.len() as u32 + 1, &reopen(), examiner.tally);
+        self.examine(&plan)?;
+        let closed = life.step(self.ops.len() as u32 + 1, &reopen(), tally);
         closed.map_err(|slip| Broken::uncrashed(slip, &[], self.ops, Some(&life)))?;
         let audited = life.driver.audit().map_err(Slip::from);
         audited.map_err(|slip| Broken::uncrashed(slip, &[], self.ops, Some(&life)))?;
-        examiner.tally.totals.cases += 1;
-        examiner.tally.mix(life.sim.disk(|disk| disk.content_hash()));
+        tally.totals.cases += 1;
+        tally.mix(life.sim.disk(|disk| disk.content_hash()));
         Ok(())
     }
 
     /// Whether this operation should give an image, for their number to end where it is aimed at.
-    fn is_behind(&mut self, op: &Op, images: u64) -> bool {
+    fn is_behind(&mut self, op: &Op) -> bool {
         self.written += u64::from(op.is_write());
+        let counted: u64 = self.lanes.iter().map(|lane| lane.tally.totals.images).sum();
+        let images = counted + self.jobs.len() as u64;
         images * self.to_write < IMAGES * self.written
     }
 
-    fn image(
-        &mut self,
-        examiner: &mut Examiner<'_>,
-        life: &Life,
-        shot: &Shot,
-        window: &Window,
-        done: usize,
-    ) -> Result<(), Box<Broken>> {
+    /// Draws an image of this moment.
+    fn image(&mut self, life: &Life, shot: Shot, mut window: Window, done: usize) {
         let kill = self.source.chance(1, 6);
         let class = if kill { CrashClass::Kill } else { CrashClass::Power };
-        let image = Image::draw(shot, class, &mut self.source);
-        let scene = Scene::new(life, window, &self.ops[..done]);
-        scene.examine(shot, image, examiner)
+        let image = Image::draw(&shot, class, &mut self.source);
+        let truth = window.truth.take().map_or_else(|| life.driver.truth.clone(), |truth| *truth);
+        let (config, ops) = (life.driver.config().clone(), &self.ops[..done]);
+        self.jobs.push(Job { image, truth, window, shot, config, ops });
+    }
+
+    /// Examines the images drawn so far. Of several broken promises the earliest image's is told.
+    fn examine(&mut self, plan: &Plan) -> Result<(), Box<Broken>> {
+        // Options drawn at random are for databases of a few keys, and to read a database of this
+        // size in every way takes as long as ten images.
+        let shares = Shares { vary: 0, audit: 1, ..Shares::STANDARD };
+        let seed = self.task.seed;
+        let mut jobs: [Vec<(usize, Job<'a>)>; LANES] = Default::default();
+        for (at, job) in self.jobs.drain(..).enumerate() {
+            jobs[at % LANES].push((at, job));
+        }
+        let run = |lane: &mut Lane, jobs: Vec<(usize, Job<'a>)>| {
+            let known = std::mem::take(&mut lane.known);
+            let mut examiner = Examiner { tally: &mut lane.tally, plan, shares, seed, known };
+            let mut jobs = jobs.into_iter();
+            let broken = jobs.find_map(|(at, job)| Some((at, job.examine(&mut examiner).err()?)));
+            lane.known = examiner.known;
+            broken
+        };
+        let mut broken = std::thread::scope(|scope| {
+            let lanes = self.lanes.iter_mut().zip(jobs);
+            let lanes: Vec<_> = lanes.map(|(l, jobs)| scope.spawn(|| run(l, jobs))).collect();
+            let ended = lanes.into_iter().map(|lane| lane.join().expect("a slip is no panic"));
+            ended.flatten().collect::<Vec<_>>()
+        });
+        broken.sort_by_key(|(at, _)| *at);
+        broken.into_iter().next().map_or(Ok(()), |(_, broken)| Err(broken))
+    }
+}
+
+impl Job<'_> {
+    fn examine(self, examiner: &mut Examiner<'_>) -> Result<(), Box<Broken>> {
+        let Self { image, truth, window, shot, config, ops } = self;
+        let Image { class, choice, disk, hash } = image;
+        examiner.tally.mix(hash);
+        let crash = Crash { class, step: shot.step, point: shot.point, choice };
+        let trail = Trail { before: None, changes: &[], faults: &[], ops, crash, shot: &shot };
+        examiner.examine(Subject {
+            disk,
+            hash,
+            truth: &truth,
+            bounds: window.bounds,
+            acked: window.acked,
+            class,
+            stage: shot.stage,
+            config: &config,
+            trail: &trail,
+            depth: 1,
+            age: ops.len() as u64,
+            torn_batch: false,
+        })
     }
 }
 
