@@ -3,11 +3,11 @@
 //! Invariants
 //! - No promise depends on the clock: a clock that stands still or jumps costs only time.
 //! - A timed wait may wake early; callers loop on their own condition.
-//! - In the checked forms time is virtual, and the expiry of a timed wait is one more scheduling
-//!   choice: the wait lets the lock go, yields, and reports an expiry.
+//! - In the shuttle form the expiry of a timed wait is one more scheduling choice; in a loom model
+//!   it is a thread.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::sync::{Condvar, MutexGuard};
+use super::sync::{Condvar, Mutex, MutexGuard};
 
 /// A monotonic clock.
 pub trait Clock: Send + Sync + 'static {
@@ -52,6 +52,7 @@ impl Clock for OsClock {
 #[cfg(not(any(feature = "loom", feature = "shuttle")))]
 pub fn wait_timeout<'a, T>(
     condvar: &Condvar,
+    _mutex: &'a Mutex<T>,
     guard: MutexGuard<'a, T>,
     duration_ns: u64,
 ) -> (MutexGuard<'a, T>, bool) {
@@ -59,11 +60,25 @@ pub fn wait_timeout<'a, T>(
     condvar.wait_until(guard, std::time::Instant::now() + wait)
 }
 
-/// Waits on `condvar`; in this form the scheduler decides when the time is up, which a wake-up by
-/// the deadline's own task stands for.
-#[cfg(any(feature = "loom", feature = "shuttle"))]
+/// Lets the lock go and another task run: when the scheduler comes back here, the time is up. It
+/// may let any others run first, the one that would have woken this one too.
+#[cfg(feature = "shuttle")]
+pub fn wait_timeout<'a, T>(
+    _condvar: &Condvar,
+    mutex: &'a Mutex<T>,
+    guard: MutexGuard<'a, T>,
+    _duration_ns: u64,
+) -> (MutexGuard<'a, T>, bool) {
+    drop(guard);
+    super::thread::yield_now();
+    (mutex.lock(), true)
+}
+
+/// Waits on `condvar`; a thread of the model stands for the deadline and wakes it.
+#[cfg(feature = "loom")]
 pub fn wait_timeout<'a, T>(
     condvar: &Condvar,
+    _mutex: &'a Mutex<T>,
     guard: MutexGuard<'a, T>,
     _duration_ns: u64,
 ) -> (MutexGuard<'a, T>, bool) {

@@ -12,6 +12,7 @@ pub mod atomic;
 pub mod cache;
 pub mod clock;
 pub mod fs;
+pub mod latch;
 pub mod os;
 pub mod probe;
 pub mod random;

@@ -72,6 +72,12 @@ impl<T> Mutex<T> {
     }
 }
 
+impl<T: Default> Default for Mutex<T> {
+    fn default() -> Self {
+        Self::new(T::default())
+    }
+}
+
 /// A lock with many readers or one writer.
 pub struct RwLock<T>(form::RwLock<T>);
 

@@ -5,6 +5,8 @@
 //! - Functions and types of our own, not re-exports: clippy can ban the originals elsewhere.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use std::io;
+
 #[cfg(feature = "loom")]
 use loom::thread as form;
 
@@ -13,6 +15,16 @@ use shuttle::thread as form;
 
 #[cfg(not(any(feature = "loom", feature = "shuttle")))]
 use std::thread as form;
+
+/// Which thread runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadId(form::ThreadId);
+
+/// The thread that asks.
+#[must_use]
+pub fn current() -> ThreadId {
+    ThreadId(form::current().id())
+}
 
 /// A thread that can be waited for.
 pub struct JoinHandle<T>(form::JoinHandle<T>);
@@ -23,15 +35,24 @@ impl<T> JoinHandle<T> {
     pub fn join(self) -> std::thread::Result<T> {
         self.0.join()
     }
+
+    /// Which thread it is.
+    #[must_use]
+    pub fn id(&self) -> ThreadId {
+        ThreadId(self.0.thread().id())
+    }
 }
 
-/// Runs `f` on a thread of its own.
-pub fn spawn<F, T>(f: F) -> JoinHandle<T>
+/// Runs `f` on a thread of its own, which debuggers show as `name`.
+///
+/// # Errors
+/// The operating system's, where it makes no more threads.
+pub fn spawn<F, T>(name: &str, f: F) -> io::Result<JoinHandle<T>>
 where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    JoinHandle(form::spawn(f))
+    form::Builder::new().name(name.to_string()).spawn(f).map(JoinHandle)
 }
 
 /// Lets another thread run.
