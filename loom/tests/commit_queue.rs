@@ -2,10 +2,36 @@
 //!
 //! Compiled from the production source (`src/engine/queue.rs`), against loom's locks.
 
-use kiban_loom::Error;
 use kiban_loom::base::key::SeqNo;
-use kiban_loom::rig::{CommitQueue, Group};
+use kiban_loom::env::clock::Clock;
+use kiban_loom::rig::{CommitQueue, GROUP_BYTES_MAX, Group, Write};
+use kiban_loom::{Error, Result};
 use loom::sync::{Arc, Mutex};
+
+/// Time stands still: a deadline is a thread of the model.
+struct NoTime;
+
+impl Clock for NoTime {
+    fn now_ns(&self) -> u64 {
+        0
+    }
+
+    fn sleep_ns(&self, _duration_ns: u64) {}
+}
+
+fn queue() -> Arc<CommitQueue> {
+    Arc::new(CommitQueue::new(std::sync::Arc::new(NoTime), GROUP_BYTES_MAX, 100_000))
+}
+
+fn commit(
+    queue: &CommitQueue,
+    byte: u8,
+    sync: bool,
+    lead: impl FnOnce(&mut Group) -> Result<SeqNo>,
+) -> Result<SeqNo> {
+    let write = Write { records: &[byte], count: 1, sync };
+    queue.commit(&write, &mut None, || true, lead).expect("it may join")
+}
 
 /// Gives each group its place, as the log does.
 fn append(log: &Mutex<Vec<u8>>, group: &mut Group) -> SeqNo {
@@ -24,11 +50,11 @@ fn loom_two_writers_each_get_their_own_place() {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
     model.check(|| {
-        let queue = Arc::new(CommitQueue::new());
+        let queue = queue();
         let log = Arc::new(Mutex::new(Vec::new()));
         let writer = |byte: u8| {
             let (queue, log) = (queue.clone(), log.clone());
-            move || queue.commit(&[byte], 1, false, |group| Ok(append(&log, group)))
+            move || commit(&queue, byte, false, |group| Ok(append(&log, group)))
         };
         let other = loom::thread::spawn(writer(b'b'));
         let a = writer(b'a')().expect("the leader cannot fail here");
@@ -48,12 +74,12 @@ fn loom_the_strictest_sync_of_a_group_wins() {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(2);
     model.check(|| {
-        let queue = Arc::new(CommitQueue::new());
+        let queue = queue();
         let synced = Arc::new(Mutex::new(Vec::new()));
         let writer = |byte: u8, sync: bool| {
             let (queue, synced) = (queue.clone(), synced.clone());
             move || {
-                queue.commit(&[byte], 1, sync, |group| {
+                commit(&queue, byte, sync, |group| {
                     if group.sync {
                         let mut synced = synced.lock().expect("no model thread panics");
                         synced.extend_from_slice(&group.records);
@@ -80,12 +106,12 @@ fn loom_every_member_of_a_failed_group_gets_the_error() {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(2);
     model.check(|| {
-        let queue = Arc::new(CommitQueue::new());
+        let queue = queue();
         let failed = Arc::new(Mutex::new(Vec::new()));
         let writer = |byte: u8| {
             let (queue, failed) = (queue.clone(), failed.clone());
             move || {
-                queue.commit(&[byte], 1, false, |group| {
+                commit(&queue, byte, false, |group| {
                     if !group.records.contains(&b'b') {
                         return Ok(SeqNo(1));
                     }
@@ -115,11 +141,11 @@ fn loom_whoever_waits_looks_again_when_a_leader_is_done() {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(2);
     model.check(|| {
-        let queue = Arc::new(CommitQueue::new());
+        let queue = queue();
         let log = Arc::new(Mutex::new(Vec::new()));
         let writer = |byte: u8| {
             let (queue, log) = (queue.clone(), log.clone());
-            move || queue.commit(&[byte], 1, false, |group| Ok(append(&log, group)))
+            move || commit(&queue, byte, false, |group| Ok(append(&log, group)))
         };
         let others = [b'b', b'c'].map(|byte| loom::thread::spawn(writer(byte)));
         for _ in 0..2 {
