@@ -35,11 +35,6 @@ impl Health {
         error
     }
 
-    /// A guard that poisons unless it is disarmed: a panic leaves half-done work behind.
-    pub(crate) fn poison_on_panic(&self, who: &'static str) -> PoisonOnPanic<'_> {
-        PoisonOnPanic { health: self, who }
-    }
-
     /// The first failure, if there was one.
     pub(crate) fn first_error(&self) -> Option<Error> {
         self.cause.lock().clone()
@@ -84,25 +79,6 @@ impl Health {
     /// Closes; the second value of a race is false.
     pub(crate) fn close(&self) -> bool {
         self.flags.fetch_or(CLOSED, Ordering::AcqRel) & CLOSED == 0
-    }
-}
-
-/// See [`Health::poison_on_panic`].
-pub(crate) struct PoisonOnPanic<'a> {
-    health: &'a Health,
-    who: &'static str,
-}
-
-impl PoisonOnPanic<'_> {
-    pub(crate) fn disarm(self) {
-        std::mem::forget(self);
-    }
-}
-
-impl Drop for PoisonOnPanic<'_> {
-    fn drop(&mut self) {
-        let cause = format!("{} panicked", self.who);
-        let _ = self.health.poison(Error::Stalled { cause });
     }
 }
 

@@ -14,6 +14,7 @@ use crate::base::name::{FileKind, file_path};
 use crate::env::Env;
 use crate::env::probe::Stage;
 use crate::error::{Error, Result};
+use crate::stats::Counter;
 use crate::wal::{FrameKind, LogStart, LogWriter, PreparedLog, frame_bytes};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -50,10 +51,9 @@ pub(crate) struct NextLog<'a> {
 }
 
 impl NextLog<'_> {
-    /// Creates the log, syncs its size and its name, and writes its first frame. Whoever writes a
-    /// durable group into it relies on the name. The error says whether a sync or a write into a
-    /// log is in doubt, which poisons.
-    pub(crate) fn create(&self, start: &LogStart) -> Result<LogWriter, (Error, bool)> {
+    /// Creates the log and syncs its size and its name: whoever writes a durable group into it
+    /// relies on the name. The error says whether a sync is in doubt, which poisons.
+    pub(crate) fn prepare(&self) -> Result<PreparedLog, (Error, bool)> {
         self.env.stage(Stage::LogCreate);
         let log = PreparedLog::create(
             &*self.env.fs,
@@ -73,6 +73,13 @@ impl NextLog<'_> {
             .sync_dir(self.dir)
             .map_err(|e| (Error::io(self.dir, "sync directory of log", e), true))?;
         // Crash here: the log has a name, so what is synced into it survives (W3).
+        Ok(log)
+    }
+
+    /// As [`NextLog::prepare`], and writes the first frame. A write into a log that failed is in
+    /// doubt too.
+    pub(crate) fn create(&self, start: &LogStart) -> Result<LogWriter, (Error, bool)> {
+        let log = self.prepare()?;
         self.env.stage(Stage::Rotate);
         log.start(start).map_err(|e| (e, true))
         // Crash here: its first frame is whole, torn or absent. The first sync makes it durable
@@ -118,14 +125,15 @@ impl Logs {
         self.rotated.push_back(Rotated { log, last: self.last, synced });
     }
 
-    /// Makes everything appended durable, oldest first.
+    /// Makes everything appended durable, oldest first. Counts each file synced.
     ///
     /// # Errors
     /// The first failed sync; the watermark stays where it was, and no sync is tried again.
-    pub(crate) fn sync(&mut self, env: &Env) -> Result<()> {
+    pub(crate) fn sync(&mut self, env: &Env, syncs: &Counter) -> Result<()> {
         if self.rotated.iter().any(|r| !r.synced) {
             env.stage(Stage::CommitSyncRotated);
             for rotated in self.rotated.iter_mut().filter(|r| !r.synced) {
+                syncs.add(1);
                 rotated.log.sync()?;
                 // Crash here: an older log is whole; what follows it may have holes, which end
                 // the replay there. Nothing that needs it was acknowledged yet.
@@ -135,6 +143,7 @@ impl Logs {
         env.stage(Stage::CommitSync);
         let position = self.active.position();
         if self.synced < position {
+            syncs.add(1);
             self.active.sync()?;
             // Crash here: the group survives, acknowledged or not (D3).
             self.synced = position;
@@ -184,6 +193,11 @@ impl Logs {
     /// kept open.
     pub(crate) fn are_full(&self, bytes_max: u64) -> bool {
         self.rotated.len() >= ROTATED_MAX || self.bytes() > bytes_max
+    }
+
+    /// Whether half of the active log's length is used.
+    pub(crate) fn is_half_full(&self, log_bytes: u64) -> bool {
+        self.active.position().offset > log_bytes / 2
     }
 
     /// Each log's number and length as far as it was appended, oldest first.

@@ -8,12 +8,17 @@
 //!
 //! It holds no protocol: `write`, `read`, `maintain` and `recover` do.
 
+mod figures;
 pub(crate) mod health;
 pub(crate) mod logs;
+mod numbers;
 pub(crate) mod output;
 pub mod queue;
+pub(crate) mod receipts;
 pub(crate) mod run_cursor;
-pub(crate) mod snapshots;
+pub mod signals;
+pub(crate) mod slots;
+pub mod snapshots;
 pub(crate) mod source;
 pub(crate) mod view;
 
@@ -22,47 +27,43 @@ use crate::base::name::{FileKind, file_path};
 use crate::cache::TableCache;
 use crate::env::Env;
 use crate::env::fs::LockGuard;
-use crate::env::sync::{Arc, AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering, Published};
+use crate::env::sync::{
+    Arc, AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Mutex, Ordering, Published,
+};
 use crate::error::{Error, Result};
 use crate::memtable::MemtableWriter;
 use crate::options::KibanOptions;
-use crate::stats::{Counters, Stats};
+use crate::stats::Counters;
 use crate::table::TableOptions;
 use crate::version::manifest::ManifestWriter;
-use crate::version::{Plan, TableMeta, TableSlice, Version};
+use crate::version::{TableMeta, Version};
+use crate::wal::PreparedLog;
 use health::Health;
-use logs::Logs;
-use output::Output;
+use logs::{Logs, NextLog};
+use receipts::Receipts;
+use signals::{Lane, Signals};
+use slots::Slot;
 use snapshots::Snapshots;
 use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
 use view::View;
-
-/// So many file numbers are reserved at a time.
-const FILES_RESERVED: u64 = 256;
 
 /// What a leader changes.
 pub(crate) struct Writer {
     pub(crate) memtable: MemtableWriter,
     pub(crate) logs: Logs,
-}
-
-/// Maintenance between two of its steps.
-pub(crate) enum Job {
-    /// The oldest frozen memtable is to be built into a table.
-    FlushPlanned,
-    /// It was built; the tables are synced.
-    FlushBuilt(Output, SeqNo),
-    /// Runs are to be merged.
-    CompactPlanned(Plan),
-    /// They were merged; new tables are synced. The slices take the place of the inputs.
-    CompactBuilt(Plan, Output, Vec<TableSlice>),
+    /// A log that can take over at once.
+    pub(crate) prepared: Option<PreparedLog>,
+    /// Whether preparing one was asked for since the last rotation.
+    pub(crate) asked_for_log: bool,
 }
 
 /// What maintenance changes.
 pub(crate) struct Maintainer {
     pub(crate) manifest: ManifestWriter,
-    pub(crate) job: Option<Job>,
+    /// One for each lane.
+    pub(crate) slots: [Slot; 2],
     /// Tables in which damage was found: no further pick takes them.
     pub(crate) fenced: BTreeSet<FileNumber>,
     /// The first damage that fenced one.
@@ -71,6 +72,12 @@ pub(crate) struct Maintainer {
     pub(crate) zombies: Vec<Arc<TableMeta>>,
     /// Logs that nothing needs.
     pub(crate) dead_logs: Vec<PathBuf>,
+}
+
+impl Maintainer {
+    pub(crate) fn slot(&mut self, lane: Lane) -> &mut Slot {
+        &mut self.slots[lane as usize]
+    }
 }
 
 /// One open database.
@@ -96,6 +103,15 @@ pub(crate) struct Core {
     pub(crate) reserved_files: AtomicU64,
     /// How far the manifest is known to be synced; every new log's header says it.
     pub(crate) manifest_mark: Mutex<ManifestMark>,
+    pub(crate) receipts: Receipts,
+    pub(crate) signals: Arc<Signals>,
+    /// Every write up to it is durable.
+    pub(crate) synced: AtomicU64,
+    /// Whether the logs are more, or hold more, than they may.
+    pub(crate) logs_full: AtomicBool,
+    pub(crate) next_log_wanted: AtomicBool,
+    /// Tables that wait for their last reader; readers that end look at it.
+    pub(crate) zombies: AtomicUsize,
     /// Whether a step of maintenance may find something to do.
     pub(crate) maintenance_due: AtomicBool,
     /// Failed tries in a row of what could be tried again, and writes to go before the next try.
@@ -113,48 +129,49 @@ impl Core {
         SeqNo(self.published.load(Ordering::Acquire))
     }
 
-    /// A file number that nobody had before (C2).
-    pub(crate) fn allocate_file(&self) -> FileNumber {
-        FileNumber(self.next_file.fetch_add(1, Ordering::Relaxed))
+    /// Tells that a reader ended which may have pinned tables (G2).
+    pub(crate) fn reader_ended(&self) {
+        if self.zombies.load(Ordering::Relaxed) > 0 {
+            self.signals.tell_due(Lane::Compact);
+        }
     }
 
-    /// As [`Core::allocate_file`], for a log: its number must be reserved in a durable manifest,
-    /// since blocks of a log whose name a crash took would be valid in a later log of the same
-    /// number.
+    /// Where and how the next log is made.
     ///
     /// # Errors
-    /// `Stalled` where the reservation is used up; the next step of maintenance renews it.
-    pub(crate) fn allocate_log(&self) -> Result<FileNumber> {
-        if self.reservation_is_used_up() {
-            let cause = "no reserved file number is left until maintenance gets on".to_string();
-            return Err(Error::Stalled { cause });
+    /// As [`Core::allocate_log`].
+    pub(crate) fn next_log(&self, preallocate_bytes: u64) -> Result<NextLog<'_>> {
+        let number = self.allocate_log()?;
+        let (env, dir, db) = (&self.env, &*self.dir, self.db);
+        Ok(NextLog { env, dir, db, number, preallocate_bytes })
+    }
+
+    /// Latches `error` if it is the first that leaves durability in doubt, wakes whoever waits, and
+    /// gives the error on.
+    pub(crate) fn poison(&self, error: Error) -> Error {
+        let error = self.health.poison(error);
+        self.signals.tell_step(Some(&error));
+        error
+    }
+
+    /// Poisons if a sync or a write into a log is in doubt.
+    pub(crate) fn judge_log(&self, (error, in_doubt): (Error, bool)) -> Error {
+        if in_doubt { self.poison(error) } else { error }
+    }
+
+    /// Runs `work`; a panic in it leaves half-done things behind, so it poisons with its message
+    /// and goes on.
+    pub(crate) fn poison_on_panic<R>(&self, who: &str, work: impl FnOnce() -> R) -> R {
+        match catch_unwind(AssertUnwindSafe(work)) {
+            Ok(done) => done,
+            Err(panic) => {
+                let said = panic.downcast_ref::<&str>().copied();
+                let said = said.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+                let cause = format!("{who} panicked: {}", said.unwrap_or("without a message"));
+                let _ = self.poison(Error::Stalled { cause });
+                resume_unwind(panic)
+            }
         }
-        Ok(self.allocate_file())
-    }
-
-    /// The reservation that an edit made now should hold; it counts once the edit is durable.
-    pub(crate) fn files_to_reserve(&self) -> FileNumber {
-        FileNumber(self.next_file.load(Ordering::Relaxed) + FILES_RESERVED)
-    }
-
-    fn reserved_left(&self) -> u64 {
-        let reserved = self.reserved_files.load(Ordering::Relaxed);
-        reserved.saturating_sub(self.next_file.load(Ordering::Relaxed))
-    }
-
-    /// Whether half of the reservation is used up.
-    pub(crate) fn reservation_is_low(&self) -> bool {
-        self.reserved_left() < FILES_RESERVED / 2
-    }
-
-    /// Whether no log can be made before the reservation is renewed.
-    pub(crate) fn reservation_is_used_up(&self) -> bool {
-        self.reserved_left() == 0
-    }
-
-    /// Notes that a durable manifest reserves the numbers below `reserved`.
-    pub(crate) fn note_reserved(&self, reserved: FileNumber) {
-        self.reserved_files.store(reserved.0, Ordering::Relaxed);
     }
 
     /// Replaces the view by what `change` makes of it.
@@ -172,32 +189,5 @@ impl Core {
     /// The tables now.
     pub(crate) fn version(&self) -> Arc<Version> {
         self.view.with(|view| view.version.clone())
-    }
-
-    /// The figures now.
-    pub(crate) fn stats(&self) -> Stats {
-        let mut stats = Stats::default();
-        self.counters.fill(&mut stats);
-        let view = self.view.load();
-        stats.memtable_bytes = view.memtable_bytes() as u64;
-        stats.memtables_frozen = view.frozen.len() as u64;
-        stats.runs = view.version.runs.len() as u64;
-        // A table may stand in several slices.
-        for meta in view.version.tables().into_values() {
-            stats.tables += 1;
-            stats.table_bytes += meta.bytes;
-        }
-        stats.snapshots = self.snapshots.count() as u64;
-        stats.last_sequence = self.published().0;
-        stats.flushed_sequence = view.version.flushed_seq.0;
-        if let Some(maintainer) = &*self.maintainer.lock() {
-            stats.tables_pinned = maintainer.zombies.len() as u64;
-            stats.tables_fenced = maintainer.fenced.len() as u64;
-        }
-        if let Some(writer) = &*self.writer.lock() {
-            stats.log_bytes = writer.logs.bytes();
-            stats.logs = writer.logs.numbers().len() as u64;
-        }
-        stats
     }
 }

@@ -42,7 +42,7 @@ pub(crate) struct OutputPlan<'a> {
 /// Builds tables from entries that come in order.
 pub(crate) struct OutputBuilder<'a> {
     plan: OutputPlan<'a>,
-    allocate: &'a dyn Fn() -> FileNumber,
+    allocate: &'a dyn Fn() -> Result<FileNumber>,
     open: Option<Open>,
     tables: Vec<Arc<TableMeta>>,
     /// The files made so far; nothing once they are handed on.
@@ -57,7 +57,7 @@ struct Open {
 }
 
 impl<'a> OutputBuilder<'a> {
-    pub(crate) fn new(plan: OutputPlan<'a>, allocate: &'a dyn Fn() -> FileNumber) -> Self {
+    pub(crate) fn new(plan: OutputPlan<'a>, allocate: &'a dyn Fn() -> Result<FileNumber>) -> Self {
         plan.env.stage(plan.build_stage);
         Self { plan, allocate, open: None, tables: Vec::new(), made: Vec::new() }
     }
@@ -79,7 +79,7 @@ impl<'a> OutputBuilder<'a> {
     }
 
     fn open_table(&mut self) -> Result<Open> {
-        let number = (self.allocate)();
+        let number = (self.allocate)()?;
         let id = TableId(self.plan.env.random.next_id());
         let path = file_path(self.plan.dir, FileKind::Table, number);
         let fs = &self.plan.env.fs;
@@ -127,7 +127,7 @@ mod tests {
     fn a_build_that_fails_leaves_no_file() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let (env, next) = (Env::os(), AtomicU64::new(1));
-        let allocate = || FileNumber(next.fetch_add(1, Ordering::Relaxed));
+        let allocate = || Ok(FileNumber(next.fetch_add(1, Ordering::Relaxed)));
         let options = TableOptions::default();
         let build = |keys: &[&[u8]]| {
             let plan = OutputPlan {

@@ -10,15 +10,12 @@ use crate::env::sync::{AtomicU64, Mutex, Ordering};
 use std::collections::BTreeMap;
 
 /// Sequences that live snapshots read at, each with how many do.
-pub(crate) struct Snapshots(Mutex<BTreeMap<SeqNo, usize>>);
+#[derive(Default)]
+pub struct Snapshots(Mutex<BTreeMap<SeqNo, usize>>);
 
 impl Snapshots {
-    pub(crate) fn new() -> Self {
-        Self(Mutex::new(BTreeMap::new()))
-    }
-
     /// Registers a snapshot at what is published now.
-    pub(crate) fn register(&self, published: &AtomicU64) -> SeqNo {
+    pub fn register(&self, published: &AtomicU64) -> SeqNo {
         let mut live = self.0.lock();
         let seq = SeqNo(published.load(Ordering::Acquire));
         *live.entry(seq).or_insert(0) += 1;
@@ -26,7 +23,7 @@ impl Snapshots {
     }
 
     /// Lets a snapshot go.
-    pub(crate) fn release(&self, seq: SeqNo) {
+    pub fn release(&self, seq: SeqNo) {
         let mut live = self.0.lock();
         let count = live.get_mut(&seq).expect("a snapshot is released once");
         *count -= 1;
@@ -37,7 +34,7 @@ impl Snapshots {
 
     /// The sequences that retention must keep readable, ascending: those of live snapshots, then
     /// what is published now. Everything that a compaction reads is at or below the last.
-    pub(crate) fn sample(&self, published: &AtomicU64) -> Vec<SeqNo> {
+    pub fn sample(&self, published: &AtomicU64) -> Vec<SeqNo> {
         let live = self.0.lock();
         let now = SeqNo(published.load(Ordering::Acquire));
         let mut sequences: Vec<_> = live.keys().copied().collect();
@@ -47,7 +44,8 @@ impl Snapshots {
         sequences
     }
 
-    pub(crate) fn count(&self) -> usize {
+    /// How many there are.
+    pub fn count(&self) -> usize {
         self.0.lock().values().sum()
     }
 }

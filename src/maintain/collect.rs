@@ -9,7 +9,7 @@
 use crate::base::name::{FileKind, file_path};
 use crate::engine::{Core, Maintainer};
 use crate::env::probe::Stage;
-use crate::env::sync::Arc;
+use crate::env::sync::{Arc, Ordering};
 use std::io;
 use std::path::Path;
 
@@ -47,6 +47,7 @@ impl Core {
             self.counters.tables_removed.add(u64::from(gone));
             !gone
         });
+        self.zombies.store(maintainer.zombies.len(), Ordering::Relaxed);
         removed > 0
     }
 

@@ -7,6 +7,7 @@
 //! - An input that can't be read ends the compaction: an error is never the end of the data (C1).
 //! - Damage in an input fences the tables of the interval that it names, and is reported once.
 
+use super::Failed;
 use super::retain::Retain;
 use crate::base::key::SeqNo;
 use crate::base::name::{FileKind, file_name};
@@ -14,23 +15,25 @@ use crate::cursor::Cursor;
 use crate::cursor::merge::Merge;
 use crate::engine::output::{Output, OutputBuilder};
 use crate::engine::run_cursor::RunCursor;
-use crate::engine::{Core, Job, Maintainer};
+use crate::engine::slots::Built;
+use crate::engine::{Core, Maintainer};
 use crate::env::probe::Stage;
 use crate::error::{Error, Result};
 use crate::table::Purpose;
 use crate::version::{Plan, Reason, TableSlice, Version};
 
 impl Core {
-    pub(super) fn build_compaction(&self, maintainer: &mut Maintainer, plan: Plan) -> Result<Job> {
+    pub(super) fn build_compaction(&self, plan: Plan) -> Result<Built, Failed> {
         let version = self.version();
+        let newest = version.runs[plan.runs.start].id();
         if plan.reason == Reason::Move {
-            let slices = moved(&version, &plan);
-            return Ok(Job::CompactBuilt(plan, Output { tables: Vec::new() }, slices));
+            let slices = inputs(&version, &plan);
+            return Ok(Built::Compact(plan, newest, Output { tables: Vec::new() }, slices));
         }
-        let merged = self.merge_runs(&version, &plan);
-        let output = merged.inspect_err(|error| fence(maintainer, &version, &plan, error))?;
+        let output = self.merge_runs(&version, &plan);
+        let output = output.map_err(|error| Failed { error, inputs: inputs(&version, &plan) })?;
         let slices = output.tables.iter().cloned().map(TableSlice::whole).collect();
-        Ok(Job::CompactBuilt(plan, output, slices))
+        Ok(Built::Compact(plan, newest, output, slices))
     }
 
     fn merge_runs(&self, version: &Version, plan: &Plan) -> Result<Output> {
@@ -41,7 +44,7 @@ impl Core {
         let sequences = self.snapshots.sample(&self.published);
         let mut retain = Retain::new(&sequences, bottom);
         let output_plan = self.output_plan(Stage::CompactBuild, Stage::CompactSyncTable);
-        let allocate = || self.allocate_file();
+        let allocate = || self.number_for_build();
         let mut output = OutputBuilder::new(output_plan, &allocate);
         let cursors = inputs
             .iter()
@@ -64,17 +67,16 @@ impl Core {
     }
 }
 
-/// The slices of the interval in the range, which become one run as they are: a plan to move them
-/// says that they are disjoint and within the range.
-fn moved(version: &Version, plan: &Plan) -> Vec<TableSlice> {
+/// The slices of the interval in the range. A plan to move them says that they are disjoint and
+/// within the range: they become one run as they are.
+fn inputs(version: &Version, plan: &Plan) -> Vec<TableSlice> {
     let inputs = version.runs[plan.runs.clone()].iter().flat_map(|run| run.slices());
     inputs.filter(|slice| slice.overlaps(&plan.range)).cloned().collect()
 }
 
-/// Takes the table that `error` names out of the reach of further picks.
-fn fence(maintainer: &mut Maintainer, version: &Version, plan: &Plan, error: &Error) {
+/// Takes the table of `inputs` that `error` names out of the reach of further picks.
+pub(super) fn fence(maintainer: &mut Maintainer, inputs: &[TableSlice], error: &Error) {
     let Error::Corruption { file, .. } = error else { return };
-    let inputs = version.runs[plan.runs.clone()].iter().flat_map(|run| run.slices());
     for slice in inputs {
         let name = file_name(FileKind::Table, slice.meta.number);
         if file.file_name().is_some_and(|n| n == name.as_str()) {

@@ -7,12 +7,13 @@
 //! - G1: retention samples the live snapshots when the build begins; a snapshot made later reads at
 //!   or above what was published then, and that stays.
 
+use super::Failed;
 use super::retain::Retain;
 use crate::cursor::Cursor;
+use crate::engine::Core;
 use crate::engine::output::{OutputBuilder, OutputPlan};
-use crate::engine::{Core, Job};
+use crate::engine::slots::Built;
 use crate::env::probe::Stage;
-use crate::error::Result;
 
 impl Core {
     pub(crate) fn output_plan(&self, build_stage: Stage, sync_stage: Stage) -> OutputPlan<'_> {
@@ -26,7 +27,7 @@ impl Core {
         }
     }
 
-    pub(super) fn build_flush(&self) -> Result<Job> {
+    pub(super) fn build_flush(&self) -> Result<Built, Failed> {
         let view = self.view.load();
         let oldest = view.frozen.last().expect("a flush is planned only for a frozen memtable");
         // Nothing older can hold what a tombstone hides only where there is no table at all.
@@ -34,7 +35,7 @@ impl Core {
         let sequences = self.snapshots.sample(&self.published);
         let mut retain = Retain::new(&sequences, bottom);
         let plan = self.output_plan(Stage::FlushBuild, Stage::FlushSyncTable);
-        let allocate = || self.allocate_file();
+        let allocate = || self.number_for_build();
         let mut output = OutputBuilder::new(plan, &allocate);
         let mut cursor = oldest.memtable.cursor();
         cursor.seek_first()?;
@@ -45,6 +46,6 @@ impl Core {
             }
             cursor.next()?;
         }
-        Ok(Job::FlushBuilt(output.finish()?, oldest.last))
+        Ok(Built::Flush(output.finish()?, oldest.last))
     }
 }

@@ -12,11 +12,11 @@ use crate::base::key::SeqNo;
 use crate::engine::output::Output;
 use crate::engine::{Core, Maintainer};
 use crate::env::probe::Stage;
-use crate::env::sync::Arc;
+use crate::env::sync::{Arc, Ordering};
 use crate::error::{Error, Result};
 use crate::version::manifest::unlink_old;
 use crate::version::{
-    Edit, Plan, PreparedManifest, TableSlice, Version, compaction_edit, flush_edit,
+    Edit, Plan, PreparedManifest, RunId, TableSlice, Version, compaction_edit, flush_edit,
 };
 
 struct Stages {
@@ -64,6 +64,8 @@ impl Core {
         let mut writer = self.writer.lock();
         let writer = writer.as_mut().expect("a writable handle has a writer");
         maintainer.dead_logs.extend(writer.logs.take_obsolete(&self.dir, floor));
+        let logs_full = writer.logs.are_full(self.options.log_budget_bytes);
+        self.logs_full.store(logs_full, Ordering::Relaxed);
         Ok(())
     }
 
@@ -71,11 +73,16 @@ impl Core {
         &self,
         maintainer: &mut Maintainer,
         plan: &Plan,
+        newest: RunId,
         output: &Output,
         slices: Vec<TableSlice>,
     ) -> Result<()> {
         let version = self.version();
-        let edit = compaction_edit(&version, plan.runs.clone(), &plan.range, slices);
+        // Flushes may have put runs in front of the interval since it was planned.
+        let at = version.runs.iter().position(|run| run.id() == newest);
+        let at = at.expect("only a compaction takes a run away, and there is one at a time");
+        let runs = at..at + plan.runs.len();
+        let edit = compaction_edit(&version, runs, &plan.range, slices);
         self.install(maintainer, &version, edit, !output.tables.is_empty(), &COMPACT)?;
         self.counters.compactions.add(1);
         self.counters.compaction_bytes.add(output.bytes());
@@ -85,6 +92,7 @@ impl Core {
                 maintainer.zombies.push(table);
             }
         }
+        self.zombies.store(maintainer.zombies.len(), Ordering::Relaxed);
         Ok(())
     }
 
@@ -114,7 +122,7 @@ impl Core {
             maintainer.manifest.sync()
             // Crash here: the new version is current after recovery, though no reader saw it yet.
         })();
-        durable.map_err(|e| self.health.poison(e))?;
+        durable.map_err(|e| self.poison(e))?;
         self.env.stage(stages.swap);
         let next = Arc::new(next);
         self.update_view(|view| view.with_version(next.clone()));
@@ -142,7 +150,7 @@ impl Core {
         // Nothing is in doubt, and the old one has room left: the next edit tries again.
         let Ok(prepared) = prepared else { return Ok(()) };
         let rolled = prepared.install(env, dir);
-        maintainer.manifest = rolled.map_err(|e| self.health.poison(e))?;
+        maintainer.manifest = rolled.map_err(|e| self.poison(e))?;
         self.note_manifest(maintainer, &version);
         self.counters.manifests.add(1);
         // A failed unlink leaves an orphan for the next open.

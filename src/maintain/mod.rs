@@ -1,8 +1,10 @@
 //! The maintain path: memory -> L0 -> levels -> nothing.
 //!
-//! One step at a time: plan (pure) -> build (`flush`, `compact`) -> sync files -> sync directory
-//! -> append edit -> sync manifest -> swap version (`install`) -> delete what nobody names
-//! (`collect`). Flushing goes before compacting, compacting before collecting.
+//! One step at a time: plan (pure) -> build (`flush`, `compact`), outside of every lock -> sync
+//! files -> sync directory -> append edit -> sync manifest -> swap version (`install`) -> delete
+//! what nobody names (`collect`). There are two lanes, so that no flush waits for a compaction:
+//! one thread does the steps of both in turn, flushing first, or two workers (`worker`) have one
+//! each.
 //!
 //! Invariants
 //! - M3, G1: an entry goes only if a newer one shadows it for every live snapshot, a tombstone only
@@ -11,18 +13,27 @@
 //! - M5, G2: a file goes only when no version, current or pinned, names it.
 //! - P1: a failure while building is tried again under new numbers; a failed directory sync or
 //!   manifest write poisons; damage in an input fences its tables.
+//! - One build in each lane at a time. Between its plan and its install a compaction's runs change
+//!   by nothing but new runs in front of them.
 
 mod collect;
 mod compact;
 mod flush;
 mod install;
+mod next_log;
 pub mod pick;
+mod progress;
 pub mod retain;
+mod worker;
 
-use crate::engine::{Core, Job, Maintainer};
+pub(crate) use worker::Workers;
+
+use crate::engine::signals::{LANES, Lane};
+use crate::engine::slots::{Built, Planned, Slot};
+use crate::engine::{Core, Maintainer};
 use crate::env::sync::Ordering;
 use crate::error::{Error, Result};
-use crate::version::{KeyRange, Plan, Reason, Version};
+use crate::version::{KeyRange, Plan, Reason, TableSlice};
 
 /// What one step of maintenance did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,161 +49,167 @@ pub enum MaintainStep {
     Installed,
     /// Files that nobody names were removed.
     Collected,
+    /// Another thread is building, and there was nothing else to do.
+    Busy,
 }
 
 impl Core {
-    /// Does one step.
+    /// Does one step of whatever comes next.
     ///
     /// # Errors
     /// A failure while building leaves the engine as it was: the next step plans again. A failure
     /// while installing poisons.
     pub(crate) fn maintain_step(&self) -> Result<MaintainStep> {
+        let step = self.step(&LANES);
+        self.signals.tell_step(step.as_ref().err());
+        step
+    }
+
+    fn step(&self, lanes: &[Lane]) -> Result<MaintainStep> {
+        self.poison_on_panic("maintenance", || self.step_in(lanes))
+    }
+
+    fn step_in(&self, lanes: &[Lane]) -> Result<MaintainStep> {
         let mut guard = self.maintainer.lock();
         // Under the lock: a close that held it has given the files away.
         self.health.check_writable()?;
         let maintainer = guard.as_mut().expect("a writable handle has a maintainer");
-        match maintainer.job.take() {
-            None => {
-                self.reserve_if_low(maintainer)?;
-                Ok(self.plan(maintainer))
+        let mut busy = false;
+        for &lane in lanes {
+            match std::mem::replace(maintainer.slot(lane), Slot::Empty) {
+                Slot::Empty => {}
+                Slot::Building => {
+                    *maintainer.slot(lane) = Slot::Building;
+                    busy = true;
+                }
+                Slot::Built(built) => {
+                    self.install_built(maintainer, built)?;
+                    return Ok(MaintainStep::Installed);
+                }
+                Slot::Planned(planned) => {
+                    *maintainer.slot(lane) = Slot::Building;
+                    drop(guard);
+                    return self.build(lane, planned);
+                }
             }
-            Some(job) => self.go_on(maintainer, job),
         }
+        if busy {
+            return Ok(MaintainStep::Busy);
+        }
+        self.reserve_if_low(maintainer)?;
+        Ok(self.plan(maintainer, lanes))
     }
 
-    fn plan(&self, maintainer: &mut Maintainer) -> MaintainStep {
-        let view = self.view.load();
-        // A flush adds a run, so at the stop threshold a merge goes first (B1).
-        if !view.frozen.is_empty() && !self.is_full(&view.version) {
-            maintainer.job = Some(Job::FlushPlanned);
-            return MaintainStep::Planned;
+    fn plan(&self, maintainer: &mut Maintainer, lanes: &[Lane]) -> MaintainStep {
+        for &lane in lanes {
+            if let Some(planned) = self.plan_lane(maintainer, lane) {
+                *maintainer.slot(lane) = Slot::Planned(planned);
+                return MaintainStep::Planned;
+            }
         }
-        if let Some(plan) = pick::pick(&view.version, &self.pick_options(), &maintainer.fenced) {
-            maintainer.job = Some(Job::CompactPlanned(plan));
-            return MaintainStep::Planned;
-        }
-        drop(view);
-        if self.collect(maintainer) {
+        if lanes.contains(&Lane::Compact) && self.collect(maintainer) {
             return MaintainStep::Collected;
         }
         self.maintenance_due.store(false, Ordering::Relaxed);
         MaintainStep::Idle
     }
 
-    fn go_on(&self, maintainer: &mut Maintainer, job: Job) -> Result<MaintainStep> {
-        let built = match job {
-            Job::FlushPlanned => self.build_flush(),
-            Job::CompactPlanned(plan) => self.build_compaction(maintainer, plan),
-            Job::FlushBuilt(output, last) => {
-                self.install_flush(maintainer, &output, last)?;
-                return Ok(MaintainStep::Installed);
+    fn plan_lane(&self, maintainer: &Maintainer, lane: Lane) -> Option<Planned> {
+        let view = self.view.load();
+        match lane {
+            Lane::Flush if self.wants_next_log() => Some(Planned::NextLog),
+            // A flush adds a run, so at the stop threshold a merge goes first (B1).
+            Lane::Flush if view.frozen.is_empty() || self.is_full(&view.version) => None,
+            Lane::Flush => Some(Planned::Flush),
+            Lane::Compact => pick::pick(&view.version, &self.pick_options(), &maintainer.fenced)
+                .map(Planned::Compact),
+        }
+    }
+
+    /// Builds what was planned, without a lock. The lane is this thread's until it is done.
+    fn build(&self, lane: Lane, planned: Planned) -> Result<MaintainStep> {
+        let Some(_building) = self.signals.begin_build() else { return Err(Error::Closed) };
+        let begun = self.env.clock.now_ns();
+        let taken_ns = || self.env.clock.now_ns().saturating_sub(begun);
+        let built = match planned {
+            Planned::Flush => {
+                self.build_flush().inspect(|_| self.counters.flush_ns.add(taken_ns()))
             }
-            Job::CompactBuilt(plan, output, slices) => {
-                self.install_compaction(maintainer, &plan, &output, slices)?;
-                return Ok(MaintainStep::Installed);
+            Planned::NextLog => self.build_next_log(),
+            Planned::Compact(plan) => {
+                let built = self.build_compaction(plan);
+                built.inspect(|_| self.counters.compaction_ns.add(taken_ns()))
             }
         };
+        let mut guard = self.maintainer.lock();
+        let maintainer = guard.as_mut().expect("a writable handle has a maintainer");
+        let slot = maintainer.slot(lane);
         match built {
-            Ok(job) => {
-                maintainer.job = Some(job);
+            Ok(built) => {
+                *slot = Slot::Built(built);
                 Ok(MaintainStep::Built)
             }
-            Err(error) => {
+            Err(failed) => {
+                *slot = Slot::Empty;
                 self.counters.maintenance_retries.add(1);
-                Err(error)
+                Err(failed.judge(maintainer))
             }
         }
     }
 
-    /// Does every step there is.
-    ///
-    /// # Errors
-    /// The first step's that failed.
-    pub(crate) fn maintain_all(&self) -> Result<()> {
-        while self.maintain_step()? != MaintainStep::Idle {}
-        Ok(())
-    }
-
-    /// Does what is due. A failure that can be tried again is left for the next write, which a hard
-    /// limit will make report it.
-    ///
-    /// # Errors
-    /// Only one that poisoned.
-    pub(crate) fn maintain_due(&self) -> Result<()> {
-        if !self.maintenance_due.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        // After a failure so many writes go by before the next try, twice as many each time.
-        let skip = self.maintenance_skip.load(Ordering::Relaxed);
-        if skip > 0 {
-            self.maintenance_skip.store(skip - 1, Ordering::Relaxed);
-            return Ok(());
-        }
-        match self.maintain_all() {
-            Ok(()) => self.maintenance_failures.store(0, Ordering::Relaxed),
-            Err(error) if self.health.is_poisoned() => return Err(error),
-            Err(_) => {
-                let failures = self.maintenance_failures.fetch_add(1, Ordering::Relaxed).min(6);
-                self.maintenance_skip.store(1 << failures, Ordering::Relaxed);
+    fn install_built(&self, maintainer: &mut Maintainer, built: Built) -> Result<()> {
+        match built {
+            Built::Flush(output, last) => self.install_flush(maintainer, &output, last),
+            Built::NextLog(log) => {
+                self.install_next_log(log);
+                Ok(())
+            }
+            Built::Compact(plan, newest, output, slices) => {
+                self.install_compaction(maintainer, &plan, newest, &output, slices)
             }
         }
-        Ok(())
-    }
-
-    /// Does steps until there are fewer runs than the stop threshold (B1).
-    ///
-    /// # Errors
-    /// That of a step; the first damage where fenced tables leave nothing to merge.
-    pub(crate) fn compact_below_stop(&self) -> Result<()> {
-        while self.view.with(|view| self.is_full(&view.version)) {
-            self.step_or_stalled()?;
-        }
-        Ok(())
-    }
-
-    /// Does steps until no memtable waits for its flush.
-    ///
-    /// # Errors
-    /// As [`Core::compact_below_stop`].
-    pub(crate) fn flush_frozen(&self) -> Result<()> {
-        while self.view.with(|view| !view.frozen.is_empty()) {
-            self.step_or_stalled()?;
-        }
-        Ok(())
-    }
-
-    fn is_full(&self, version: &Version) -> bool {
-        version.runs.len() >= self.options.runs_stop
-    }
-
-    fn step_or_stalled(&self) -> Result<()> {
-        if self.maintain_step()? == MaintainStep::Idle {
-            // C1: no stall, which would be worth another try.
-            let damage = self.maintainer.lock().as_ref().and_then(|m| m.damage.clone());
-            let cause = || "as many runs as there may be, and none to merge".to_string();
-            return Err(damage.unwrap_or_else(|| Error::Stalled { cause: cause() }));
-        }
-        Ok(())
     }
 
     /// Merges all runs over a range into one; what no snapshot needs goes, tombstones too.
-    pub(crate) fn compact_range(&self, range: KeyRange) -> Result<()> {
+    pub(crate) fn compact_range(&self, range: &KeyRange) -> Result<()> {
+        while !self.poison_on_panic("maintenance", || self.compact_range_now(range))? {}
+        self.health.check_writable()
+    }
+
+    /// Whether it was done; otherwise what stood in its way was.
+    fn compact_range_now(&self, range: &KeyRange) -> Result<bool> {
+        let since = self.signals.now();
         let mut guard = self.maintainer.lock();
         self.health.check_writable()?;
         let maintainer = guard.as_mut().expect("a writable handle has a maintainer");
-        // A half-done job holds positions of runs, so it goes first.
-        while let Some(job) = maintainer.job.take() {
-            self.go_on(maintainer, job)?;
+        let slot = maintainer.slot(Lane::Compact);
+        match std::mem::replace(slot, Slot::Building) {
+            Slot::Empty => {
+                let runs = 0..self.version().runs.len();
+                if runs.is_empty() {
+                    *slot = Slot::Empty;
+                    return Ok(true);
+                }
+                drop(guard);
+                let plan = Plan { runs, range: range.clone(), reason: Reason::Asked };
+                self.build(Lane::Compact, Planned::Compact(plan))?;
+                // Another thread may have installed it meanwhile, and be at the next.
+                self.step(&[Lane::Compact])?;
+                Ok(true)
+            }
+            Slot::Planned(planned) => {
+                drop(guard);
+                self.build(Lane::Compact, planned).map(|_| false)
+            }
+            Slot::Built(built) => {
+                *slot = Slot::Empty;
+                self.install_built(maintainer, built).map(|()| false)
+            }
+            Slot::Building => {
+                drop(guard);
+                self.signals.await_progress(since, None).map(|_| false)
+            }
         }
-        let runs = 0..self.version().runs.len();
-        if runs.is_empty() {
-            return Ok(());
-        }
-        maintainer.job = Some(Job::CompactPlanned(Plan { runs, range, reason: Reason::Asked }));
-        while let Some(job) = maintainer.job.take() {
-            self.go_on(maintainer, job)?;
-        }
-        Ok(())
     }
 
     fn pick_options(&self) -> pick::PickOptions {
@@ -204,5 +221,26 @@ impl Core {
             table_bytes: self.options.table_bytes_max,
             slice_bytes: self.options.compaction_slice_bytes,
         }
+    }
+}
+
+/// Why a build failed.
+pub(crate) struct Failed {
+    error: Error,
+    /// The inputs that `error` may name.
+    inputs: Vec<TableSlice>,
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Self { error, inputs: Vec::new() }
+    }
+}
+
+impl Failed {
+    /// Takes a damaged input out of the reach of further picks; gives the error on.
+    fn judge(self, maintainer: &mut Maintainer) -> Error {
+        compact::fence(maintainer, &self.inputs, &self.error);
+        self.error
     }
 }

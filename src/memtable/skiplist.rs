@@ -147,6 +147,19 @@ impl Memtable {
         entries.saturating_mul(ENTRY_OVERHEAD).saturating_add(payload_bytes)
     }
 
+    /// Whether `entries` with `payload_bytes` of keys and values together are within the room: for
+    /// the writer exactly, for others as of a moment ago.
+    #[must_use]
+    pub fn has_room(&self, entries: usize, payload_bytes: usize) -> bool {
+        let len = self.len();
+        let entries_after = len.saturating_add(entries);
+        let heads = entries.saturating_mul(ENTRY_HEAD);
+        let used = len * ENTRY_WORDS * WORD + self.arena.bytes_given();
+        entries_after <= self.entries_max
+            && heads.saturating_add(payload_bytes) <= self.arena.bytes_left()
+            && used.saturating_add(Self::room_for(entries, payload_bytes)) <= self.capacity
+    }
+
     /// The newest version of `key` at or below `seq_max`, a removal included.
     ///
     /// A hash index to a key's newest node would save most of the search, but takes memory and a
@@ -343,21 +356,9 @@ impl MemtableWriter {
         &self.table
     }
 
-    /// Whether `entries` with `payload_bytes` of keys and values together are within the room.
-    #[must_use]
-    pub fn has_room(&self, entries: usize, payload_bytes: usize) -> bool {
-        let table = &*self.table;
-        let entries_after = table.len().saturating_add(entries);
-        let heads = entries.saturating_mul(ENTRY_HEAD);
-        let used = table.len() * ENTRY_WORDS * WORD + table.arena.bytes_given();
-        entries_after <= table.entries_max
-            && heads.saturating_add(payload_bytes) <= table.arena.bytes_left()
-            && used.saturating_add(Memtable::room_for(entries, payload_bytes)) <= table.capacity
-    }
-
     /// Inserts a version. Readers can come across it at once; it is visible when its sequence is.
     ///
-    /// The caller has asked [`MemtableWriter::has_room`]; no (key, sequence) comes twice.
+    /// The caller has asked [`Memtable::has_room`]; no (key, sequence) comes twice.
     pub fn insert(&mut self, key: &[u8], seq: SeqNo, kind: Kind, value: &[u8]) {
         assert!(key.len() <= KEY_BYTES_MAX && seq <= SeqNo::MAX);
         let value_len = u32::try_from(value.len()).expect("invariant: values have a limit");

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 fn filled(entries: &[VecEntry]) -> Arc<Memtable> {
     let payload = entries.iter().map(|e| e.key.len() + e.value.len()).sum();
     let (mut writer, table) = Memtable::with_room(Memtable::room_for(entries.len(), payload));
-    assert!(writer.has_room(entries.len(), payload));
+    assert!(writer.table().has_room(entries.len(), payload));
     for entry in entries {
         writer.insert(&entry.key, entry.seq, entry.kind, &entry.value);
     }
@@ -41,7 +41,7 @@ fn a_memtable_holds_what_it_was_asked_to_hold() {
     let (mut writer, table) = Memtable::with_room(4 << 20);
     let (key, value) = ([7; 16], [1; 112]);
     let mut seq = SeqNo::ZERO;
-    while writer.has_room(1, key.len() + value.len()) {
+    while writer.table().has_room(1, key.len() + value.len()) {
         seq = seq.next();
         writer.insert(&key, seq, Kind::Put, &value);
     }
@@ -57,20 +57,20 @@ fn room_for_a_batch_is_enough_and_no_more() {
         for len in [0, 1, 300] {
             let payload = entries * (len + 2);
             let (writer, _) = Memtable::with_room(Memtable::room_for(entries, payload));
-            assert!(writer.has_room(entries, payload));
-            assert!(!writer.has_room(entries, payload + 1));
+            assert!(writer.table().has_room(entries, payload));
+            assert!(!writer.table().has_room(entries, payload + 1));
 
             let (mut writer, table) = Memtable::with_room_for(entries, payload);
-            assert!(writer.has_room(entries, payload));
-            assert!(!writer.has_room(entries + 1, 0));
-            assert!(!writer.has_room(entries, payload + 1));
-            assert!(!writer.has_room(usize::MAX, usize::MAX));
+            assert!(writer.table().has_room(entries, payload));
+            assert!(!writer.table().has_room(entries + 1, 0));
+            assert!(!writer.table().has_room(entries, payload + 1));
+            assert!(!writer.table().has_room(usize::MAX, usize::MAX));
             for i in 0..entries {
                 let key = (i as u16).to_le_bytes();
-                assert!(writer.has_room(1, len + 2));
+                assert!(writer.table().has_room(1, len + 2));
                 writer.insert(&key, SeqNo(i as u64 + 1), Kind::Put, &vec![i as u8; len]);
             }
-            assert!(!writer.has_room(1, 0));
+            assert!(!writer.table().has_room(1, 0));
             assert_eq!(table.len(), entries);
         }
     }
@@ -87,7 +87,7 @@ fn readers_beside_the_writer_see_order_and_everything_published() {
     let published = Arc::new(AtomicU64::new(0));
     let reader = {
         let published = published.clone();
-        thread::spawn(move || {
+        thread::spawn("reader", move || {
             loop {
                 let seq = published.load(Ordering::Acquire);
                 let mut cursor = Checked::new(table.cursor());
@@ -104,6 +104,7 @@ fn readers_beside_the_writer_see_order_and_everything_published() {
                 }
             }
         })
+        .expect("a thread")
     };
     for i in 1..=ENTRIES {
         let key = (i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).to_be_bytes();

@@ -14,13 +14,16 @@ use crate::cursor::Cursor;
 use crate::engine::health::Health;
 use crate::engine::logs::{Logs, NextLog};
 use crate::engine::output::{Output, OutputBuilder, OutputPlan};
-use crate::engine::queue::CommitQueue;
+use crate::engine::queue::{CommitQueue, GROUP_BYTES_MAX};
+use crate::engine::receipts::Receipts;
+use crate::engine::signals::Signals;
+use crate::engine::slots::Slot;
 use crate::engine::snapshots::Snapshots;
 use crate::engine::view::{Frozen, View};
 use crate::engine::{Core, Maintainer, Writer};
 use crate::env::fs::LockKind;
 use crate::env::probe::Stage;
-use crate::env::sync::{Arc, AtomicBool, AtomicU32, AtomicU64, Mutex, Published};
+use crate::env::sync::{Arc, AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Mutex, Published};
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::options::{Compression, KibanOptions, Reads};
@@ -53,10 +56,15 @@ pub(crate) fn open(dir: &Path, options: KibanOptions) -> Result<(Core, RecoveryR
     *core.manifest_mark.lock() = manifest.synced();
     core.note_reserved(version.next_file);
     let log = first_log(&core, log)?;
-    *core.writer.lock() = Some(Writer { memtable, logs: Logs::new(log, replayed.floor) });
+    *core.writer.lock() = Some(Writer {
+        memtable,
+        logs: Logs::new(log, replayed.floor),
+        prepared: None,
+        asked_for_log: false,
+    });
     *core.maintainer.lock() = Some(Maintainer {
         manifest,
-        job: None,
+        slots: [Slot::Empty, Slot::Empty],
         fenced: BTreeSet::new(),
         damage: None,
         zombies: Vec::new(),
@@ -128,18 +136,29 @@ fn core(
     let tables_max = options.open_files_max;
     let tables = TableCache::new(env.fs.clone(), dir.to_path_buf(), backend, tables_max);
     let version = Arc::new(ground.version.clone());
+    // A quarter, so that the groups under way fit into one memtable more (`admit`).
+    let group_bytes_max = GROUP_BYTES_MAX.min(options.memtable_bytes / 4);
+    let patience_ns_max = options.cohort_wait_max_ns;
+    let queue = CommitQueue::new(env.clock.clone(), group_bytes_max, patience_ns_max);
     Core {
         dir: dir.to_path_buf(),
         env,
         table_options,
         db: ground.db,
-        queue: CommitQueue::new(),
+        queue,
+        receipts: Receipts::default(),
+        signals: Arc::new(Signals::default()),
+        // Recovered writes are in tables.
+        synced: AtomicU64::new(published.0),
+        logs_full: AtomicBool::new(false),
+        next_log_wanted: AtomicBool::new(false),
+        zombies: AtomicUsize::new(0),
         writer: Mutex::new(None),
         maintainer: Mutex::new(None),
         view: Published::new(Arc::new(View { active, frozen: Vec::new(), version })),
         view_update: Mutex::new(()),
         published: AtomicU64::new(published.0),
-        snapshots: Snapshots::new(),
+        snapshots: Snapshots::default(),
         next_file: AtomicU64::new(ground.next_file.0),
         reserved_files: AtomicU64::new(0),
         manifest_mark: Mutex::new(mark),
@@ -156,7 +175,7 @@ fn core(
 
 /// Builds what the logs show into synced tables with certain names, a run for each memtable.
 fn build(core: &Core, replayed: &Replayed) -> Result<Vec<Output>> {
-    let allocate = || core.allocate_file();
+    let allocate = || Ok(core.allocate_file());
     let mut outputs = Vec::new();
     for Frozen { memtable, .. } in &replayed.memtables {
         let plan = OutputPlan {

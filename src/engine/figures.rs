@@ -1,0 +1,39 @@
+//! What `stats` shows, gathered from where it stands.
+//!
+//! Invariants
+//! - Nothing here decides anything; two figures may be of two moments.
+
+use super::Core;
+use crate::stats::Stats;
+
+impl Core {
+    /// The figures now.
+    pub(crate) fn stats(&self) -> Stats {
+        let mut stats = Stats::default();
+        self.counters.fill(&mut stats);
+        let view = self.view.load();
+        stats.memtable_bytes = view.memtable_bytes() as u64;
+        stats.memtables_frozen = view.frozen.len() as u64;
+        let waiting = view.frozen.iter().map(|frozen| frozen.memtable.bytes() as u64);
+        let newer = view.version.runs.iter().rev().skip(1).map(|run| run.bytes());
+        stats.debt_bytes = waiting.sum::<u64>() + newer.sum::<u64>();
+        stats.runs = view.version.runs.len() as u64;
+        // A table may stand in several slices.
+        for meta in view.version.tables().into_values() {
+            stats.tables += 1;
+            stats.table_bytes += meta.bytes;
+        }
+        stats.snapshots = self.snapshots.count() as u64;
+        stats.last_sequence = self.published().0;
+        stats.flushed_sequence = view.version.flushed_seq.0;
+        if let Some(maintainer) = &*self.maintainer.lock() {
+            stats.tables_pinned = maintainer.zombies.len() as u64;
+            stats.tables_fenced = maintainer.fenced.len() as u64;
+        }
+        if let Some(writer) = &*self.writer.lock() {
+            stats.log_bytes = writer.logs.bytes();
+            stats.logs = writer.logs.numbers().len() as u64;
+        }
+        stats
+    }
+}
