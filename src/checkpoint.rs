@@ -10,12 +10,12 @@
 //! Order of durable steps: make directory, link or copy tables (copies are synced), copy the log's
 //! part and sync it, sync directory, manifest and `CURRENT` (`version::manifest`), sync parent.
 
-use crate::base::key::{DatabaseId, FileNumber, LogPosition, ManifestMark};
+use crate::base::key::{DatabaseId, FileNumber, LogPosition, ManifestMark, SeqNo};
 use crate::base::name::{FileKind, LOCK, file_path};
 use crate::engine::Core;
 use crate::env::fs::{LockKind, OpenMode, parent_dir, read_file, read_full_at, write_all_at};
 use crate::env::probe::Stage;
-use crate::env::sync::Ordering;
+use crate::env::sync::{Arc, Ordering};
 use crate::error::{Error, Result};
 use crate::version::{ManifestWriter, Version};
 use crate::wal::{self, LogStart, LogWriter};
@@ -34,13 +34,10 @@ pub(crate) enum Tables {
 impl Core {
     pub(crate) fn checkpoint(&self, target: &Path, tables: Tables) -> Result<()> {
         self.health.check_readable()?;
-        if !self.health.is_read_only() {
-            self.sync()?;
-        }
         // Held so that no table goes and no log is given up while they are copied.
         let _maintainer = self.maintainer.lock();
         self.health.check_readable()?;
-        let version = self.version();
+        let (version, last) = self.cut()?;
         self.env.stage(Stage::CheckpointDir);
         self.env.fs.mkdir(target).map_err(|e| match e.kind() {
             io::ErrorKind::AlreadyExists => Error::AlreadyExists { path: target.to_path_buf() },
@@ -58,7 +55,7 @@ impl Core {
         }
         // Crash here: tables without a database.
         let db = DatabaseId(self.env.random.next_id());
-        let synced = self.copy_log(target, db, &version)?;
+        let synced = self.copy_log(target, db, &version, last)?;
         let number = synced.log;
         self.env.stage(Stage::CheckpointSyncDir);
         let sync_dir = |dir: &Path| {
@@ -79,6 +76,20 @@ impl Core {
         // Crash here: a whole database, if its directory has a name.
         self.env.stage(Stage::CheckpointSyncDir);
         sync_dir(&parent_dir(target))
+    }
+
+    /// The tables, and the last sequence of the cut that is copied; everything in it is durable.
+    /// The caller holds the maintainer.
+    fn cut(&self) -> Result<(Arc<Version>, SeqNo)> {
+        if self.health.is_read_only() {
+            return Ok((self.version(), self.published()));
+        }
+        let mut writer = self.writer.lock();
+        self.health.check_writable()?;
+        self.sync_logs(writer.as_mut().expect("a writable handle has a writer"))
+            .map_err(|e| self.poison(e))?;
+        // Held until here: what a later group appends is above this.
+        Ok((self.version(), self.published()))
     }
 
     fn copy_table(&self, target: &Path, number: FileNumber, tables: Tables) -> Result<()> {
@@ -106,9 +117,15 @@ impl Core {
         copied.map_err(|e| Error::io(&to, "copy table", e))
     }
 
-    /// Writes what the logs hold above the flushed sequence into a log of the copy, and returns its
-    /// end, which is synced.
-    fn copy_log(&self, target: &Path, db: DatabaseId, version: &Version) -> Result<LogPosition> {
+    /// Writes what the logs hold above the flushed sequence, up to `last`, into a log of the copy,
+    /// and returns its end, which is synced.
+    fn copy_log(
+        &self,
+        target: &Path,
+        db: DatabaseId,
+        version: &Version,
+        last: SeqNo,
+    ) -> Result<LogPosition> {
         self.env.stage(Stage::CheckpointLog);
         let number = FileNumber(self.next_file.load(Ordering::Relaxed));
         let none = LogPosition::default();
@@ -126,15 +143,15 @@ impl Core {
                 .map_err(|e| Error::io(&path, "read log", e))?;
             let scan = wal::scan(&path, &bytes, self.db, source)?;
             for frame in scan.frames.iter().filter(|f| f.intact && f.count > 0) {
-                if frame.first != next {
+                if frame.first != next || frame.last() > last {
                     continue;
                 }
                 log.append(frame.first, frame.count, &bytes[frame.payload.clone()], none)?;
                 next = frame.last().next();
             }
         }
-        if next <= self.published() {
-            let what = format!("every write up to sequence {}", self.published().0);
+        if next <= last {
+            let what = format!("every write up to sequence {}", last.0);
             return Err(Error::corruption(&self.dir, 0, what));
         }
         log.sync()?;

@@ -19,6 +19,7 @@ use crate::snapshot::Snapshot;
 use crate::stats::Stats;
 use crate::verify::VerifyReport;
 use crate::version::KeyRange;
+use crate::write::How;
 use std::ops::{Bound, RangeBounds};
 use std::path::Path;
 
@@ -126,8 +127,7 @@ impl Kiban {
     /// # Errors
     /// As [`Kiban::put`].
     pub fn write(&mut self, batch: &WriteBatch) -> Result<SeqNo> {
-        self.maintain_before_write(batch)?;
-        self.core.write(batch, false)
+        self.write_how(batch, false)
     }
 
     /// As [`Kiban::write`], and durable when it returns.
@@ -135,8 +135,7 @@ impl Kiban {
     /// # Errors
     /// As [`Kiban::put`].
     pub fn write_durable(&mut self, batch: &WriteBatch) -> Result<SeqNo> {
-        self.maintain_before_write(batch)?;
-        self.core.write(batch, true)
+        self.write_how(batch, true)
     }
 
     /// Makes every write so far durable.
@@ -217,7 +216,7 @@ impl Kiban {
     /// As [`Kiban::put`], and `Corruption` of an input.
     pub fn compact_range<K: AsRef<[u8]>>(&mut self, range: impl RangeBounds<K>) -> Result<()> {
         self.flush()?;
-        self.core.compact_range(key_range(&range))?;
+        self.core.compact_range(&key_range(&range))?;
         if self.core.options.inline_maintenance {
             self.core.maintain_all()?;
         }
@@ -277,31 +276,19 @@ impl Kiban {
     /// # Errors
     /// The first error of this handle's life that left durability in doubt, or the sync's.
     pub fn close(self) -> Result<()> {
-        self.core.close()
+        self.core.close_and_unlock()
     }
 
-    /// Whether a write of this batch can go on, after the maintenance that it can't go without or
-    /// that is due.
-    fn maintain_before_write(&self, batch: &WriteBatch) -> Result<()> {
-        let core = &self.core;
-        core.health.check_writable()?;
-        core.renew_used_up_reservation()?;
-        if core.needs_flush_first(batch.count(), batch.bytes()) {
-            core.counters.stalls.add(1);
-            core.freeze_if_logs_are_full()?;
-            core.flush_frozen()?;
-        }
-        if core.options.inline_maintenance {
-            core.maintain_due()?;
-        }
-        core.compact_below_stop()
+    fn write_how(&self, batch: &WriteBatch, sync: bool) -> Result<SeqNo> {
+        let how = How { sync, ..How::default() };
+        self.core.write(batch, how, |batch, deadline| self.core.admit(batch, deadline))
     }
 }
 
 impl Drop for Kiban {
     fn drop(&mut self) {
         // `close` told its caller already; a second close does nothing.
-        let _ = self.core.close();
+        let _ = self.core.close_and_unlock();
     }
 }
 

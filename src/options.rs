@@ -6,7 +6,9 @@
 
 use crate::base::key::KEY_BYTES_MAX;
 use crate::env::Env;
+use crate::env::sync::Arc;
 use crate::error::{Error, Result};
+use crate::listener::{Listener, Silent};
 pub use crate::table::Compression;
 
 /// How tables are read.
@@ -88,6 +90,11 @@ options! {
     compression: Compression = Compression::None;
     /// Runs of one size that are merged into one of the next (default 4, at least 2).
     tier_runs: usize = 4;
+    /// Runs from which the shared handle holds each write back a little, the more the nearer the
+    /// stop is (default 12; at or above `runs_stop` none is held back).
+    runs_slow: usize = 12;
+    /// The longest that one write is held back so, in nanoseconds (default 1 ms).
+    write_delay_max_ns: u64 = 1_000_000;
     /// Runs at which writes wait for maintenance (default 20, more than `tier_runs`).
     runs_stop: usize = 20;
     /// Bytes of input that one slice of a compaction takes at the most (default 64 MiB).
@@ -103,10 +110,20 @@ options! {
     /// Bytes at which a manifest is replaced by a new one (default 1 MiB, at least 256, at
     /// most 256 MiB).
     manifest_bytes_max: u64 = 1 << 20;
-    /// Whether the exclusive handle flushes and compacts on the caller after a write (default
+    /// Whether the exclusive handle flushes and compacts on the caller before a write (default
     /// true). Where it does not, `maintain_step` does one step at a time, and a write does only
     /// what it can't go on without.
     inline_maintenance: bool = true;
+    /// Whether the shared handle flushes and compacts on threads of its own (default true). Where
+    /// it does not, `maintain_step` does one step at a time, and a write does only what it can't go
+    /// on without.
+    background_maintenance: bool = true;
+    /// The longest that a group of durable writes waits for writers that were just acknowledged and
+    /// may come back at once, in nanoseconds (default 100 microseconds; 0 for no wait). It is half
+    /// of what a sync takes at the most, and a lone writer never waits.
+    cohort_wait_max_ns: u64 = 100_000;
+    /// Hears of stalls and failures (default: nobody).
+    listener: Arc<dyn Listener> = Arc::new(Silent);
 }
 
 impl KibanOptions {

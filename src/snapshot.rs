@@ -20,6 +20,7 @@ struct Registered {
 impl Drop for Registered {
     fn drop(&mut self) {
         self.core.snapshots.release(self.at);
+        self.core.reader_ended();
     }
 }
 

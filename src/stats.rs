@@ -1,10 +1,12 @@
 //! What the engine has done and holds, in numbers.
 //!
 //! Invariants
-//! - Counters count since `open` and only grow; gauges say what is now.
+//! - Counters count since `open` and only grow; gauges say what is now; high-water marks say the
+//!   highest since `open`. Durations are nanoseconds, summed over all threads.
 //! - They are telemetry: no decision of the engine reads one.
 
 use crate::env::sync::{AtomicU64, Ordering};
+use crate::listener::StallCause;
 
 macro_rules! counters {
     ($($(#[doc = $doc:literal])* $name:ident,)*) => {
@@ -16,6 +18,9 @@ macro_rules! counters {
         #[non_exhaustive]
         pub struct Stats {
             $($(#[doc = $doc])* pub $name: u64,)*
+            /// Now: bytes that maintenance owes: those of frozen memtables, and those of tables in
+            /// all runs but the oldest, which merging into one run would rewrite.
+            pub debt_bytes: u64,
             /// Now: bytes in all memtables.
             pub memtable_bytes: u64,
             /// Now: memtables that wait for a flush.
@@ -51,13 +56,17 @@ macro_rules! counters {
 }
 
 counters! {
+    /// Writes acknowledged.
+    writes,
     /// Groups appended to the log.
     groups,
+    /// High-water mark: writes in one group.
+    group_writes_max,
     /// Records written.
     records,
     /// Bytes of records handed to the log.
     record_bytes,
-    /// Log syncs asked for by groups and by `sync`.
+    /// Syncs of log files with writes in them: system calls, not requests.
     syncs,
     /// Log rotations.
     rotations,
@@ -65,10 +74,14 @@ counters! {
     flushes,
     /// Bytes of tables that flushes wrote.
     flush_bytes,
+    /// Time that building flushed tables took.
+    flush_ns,
     /// Compactions made durable.
     compactions,
     /// Bytes of tables that compactions wrote.
     compaction_bytes,
+    /// Time that building merged tables took.
+    compaction_ns,
     /// Manifests that took the place of one that had grown.
     manifests,
     /// Tables removed.
@@ -77,8 +90,42 @@ counters! {
     logs_removed,
     /// Flushes and compactions that failed before their install and will be tried again.
     maintenance_retries,
-    /// Writes that had to do maintenance before they could go on.
+    /// Writes that had to do, or to wait for, maintenance before they could go on.
     stalls,
+    /// Of these, with workers, for a memtable.
+    stalls_memtables,
+    /// For a merge of runs.
+    stalls_runs,
+    /// For logs to become obsolete.
+    stalls_logs,
+    /// For a file number.
+    stalls_file_numbers,
+    /// Time that writes waited so.
+    stall_ns,
+    /// Writes that were held back a little, since maintenance was behind.
+    delays,
+    /// Time for which they were asked to wait.
+    delay_ns,
+    /// Receipts whose function panicked.
+    receipt_panics,
+}
+
+impl Counters {
+    pub(crate) fn note_stall(&self, cause: StallCause, stalled_ns: u64) {
+        self.stalls.add(1);
+        self.stall_ns.add(stalled_ns);
+        match cause {
+            StallCause::Memtables => self.stalls_memtables.add(1),
+            StallCause::Runs => self.stalls_runs.add(1),
+            StallCause::Logs => self.stalls_logs.add(1),
+            StallCause::FileNumbers => self.stalls_file_numbers.add(1),
+        }
+    }
+
+    pub(crate) fn note_delay(&self, delay_ns: u64) {
+        self.delays.add(1);
+        self.delay_ns.add(delay_ns);
+    }
 }
 
 /// A number that only grows.
@@ -94,6 +141,14 @@ impl Counter {
     #[inline]
     pub(crate) fn add(&self, n: u64) {
         self.0.fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// Makes it `n` if that is more.
+    #[inline]
+    pub(crate) fn raise(&self, n: u64) {
+        if self.get() < n {
+            self.0.fetch_max(n, Ordering::Relaxed);
+        }
     }
 
     fn get(&self) -> u64 {

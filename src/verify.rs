@@ -67,9 +67,10 @@ impl Core {
 
     /// Every byte that this handle appended must still be there.
     fn verify_logs(&self, report: &mut VerifyReport) -> Result<()> {
-        let writer = self.writer.lock();
-        let Some(writer) = writer.as_ref() else { return Ok(()) };
-        for LogPosition { log: number, offset: end } in writer.logs.ends() {
+        // Held so that no log is given up; writers go on, and append beyond these ends.
+        let _maintainer = self.maintainer.lock();
+        let ends = self.writer.lock().as_ref().map(|writer| writer.logs.ends());
+        for LogPosition { log: number, offset: end } in ends.unwrap_or_default() {
             let path = self.path_of(FileKind::Log, number);
             let bytes = read_file(&*self.env.fs, &path, u64::MAX)
                 .map_err(|e| Error::io(&path, "read log", e))?;

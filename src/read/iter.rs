@@ -196,6 +196,15 @@ impl DoubleEndedIterator for Iter {
     }
 }
 
+impl Drop for Iter {
+    fn drop(&mut self) {
+        // Let go first: what it pinned may be collected then (G2).
+        (self.front, self.back) = (None, None);
+        self.view = self.core.view.load();
+        self.core.reader_ended();
+    }
+}
+
 impl std::fmt::Debug for Iter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Iter").field("at", &self.at).field("range", &self.range).finish()

@@ -7,12 +7,14 @@
 //!   in several logs.
 //! - A batch larger than a memtable or a log gets an arena and log space of its own.
 
-use crate::engine::logs::NextLog;
+use crate::batch::WriteBatch;
 use crate::engine::queue::Group;
+use crate::engine::signals::Lane;
 use crate::engine::{Core, Writer};
 use crate::env::probe::Stage;
 use crate::env::sync::Ordering;
 use crate::error::Result;
+use crate::listener::StallCause;
 use crate::memtable::Memtable;
 use crate::wal::{LogStart, frame_bytes};
 
@@ -21,33 +23,44 @@ impl Core {
         if !writer.logs.has_room(group.records.len(), self.options.log_bytes) {
             self.rotate(writer, group.records.len())?;
         }
-        if !writer.memtable.has_room(group.count as usize, group.records.len()) {
+        if !writer.memtable.table().has_room(group.count as usize, group.records.len()) {
             self.freeze(writer, group);
         }
         Ok(())
     }
 
-    /// Creates the next log and lets it take over.
+    /// Lets the next log take over: the one that was prepared, or one made now.
     fn rotate(&self, writer: &mut Writer, payload_bytes: usize) -> Result<()> {
-        let next = NextLog {
-            env: &self.env,
-            dir: &self.dir,
-            db: self.db,
-            number: self.allocate_log()?,
-            preallocate_bytes: frame_bytes(payload_bytes).max(self.options.log_bytes),
-        };
         let start = LogStart {
             predecessor: writer.logs.position(),
             synced: writer.logs.synced(),
             manifest: *self.manifest_mark.lock(),
             next_seq: writer.logs.last().next(),
         };
-        let log = next.create(&start).map_err(|(error, in_doubt)| {
-            if in_doubt { self.health.poison(error) } else { error }
-        })?;
+        let log = if let Some(prepared) = writer.prepared.take() {
+            self.env.stage(Stage::Rotate);
+            prepared.start(&start).map_err(|error| (error, true))
+        } else {
+            let bytes = frame_bytes(payload_bytes).max(self.options.log_bytes);
+            self.next_log(bytes)?.create(&start)
+        };
+        let log = log.map_err(|failed| self.judge_log(failed))?;
+        // Crash here: the first frame is whole, torn or absent; nothing follows it yet.
         writer.logs.rotate(log);
+        writer.asked_for_log = false;
         self.counters.rotations.add(1);
         Ok(())
+    }
+
+    /// Asks for the next log once the active one is half full.
+    pub(super) fn ask_for_next_log(&self, writer: &mut Writer) {
+        if !writer.asked_for_log && writer.logs.is_half_full(self.options.log_bytes) {
+            writer.asked_for_log = true;
+            if self.signals.has_workers() {
+                self.next_log_wanted.store(true, Ordering::Relaxed);
+                self.signals.tell_due(Lane::Flush);
+            }
+        }
     }
 
     /// Freezes the memtable. Readers see the frozen one and the new one from one instant on.
@@ -56,7 +69,6 @@ impl Core {
         let last = self.published();
         assert_eq!(last, writer.logs.last(), "only between a publication and the next apply");
         let (entries, bytes) = (group.count as usize, group.records.len());
-        self.maintenance_due.store(true, Ordering::Relaxed);
         let (next, active) = if Memtable::room_for(entries, bytes) > self.options.memtable_bytes {
             Memtable::with_room_for(entries, bytes)
         } else {
@@ -70,6 +82,8 @@ impl Core {
             }
         });
         writer.memtable = next;
+        self.maintenance_due.store(true, Ordering::Relaxed);
+        self.signals.tell_due(Lane::Flush);
     }
 
     /// Freezes the memtable if it holds anything, so that a flush takes it.
@@ -83,26 +97,22 @@ impl Core {
         Ok(())
     }
 
-    /// Freezes the memtable if the logs have outgrown their budget or number: flushing it lets
-    /// them go.
-    pub(crate) fn freeze_if_logs_are_full(&self) -> Result<()> {
-        if self.logs_are_full() { self.freeze_for_flush() } else { Ok(()) }
-    }
-
-    fn logs_are_full(&self) -> bool {
-        let writer = self.writer.lock();
-        writer.as_ref().is_some_and(|w| w.logs.are_full(self.options.log_budget_bytes))
-    }
-
-    /// Whether a write of this size would need a memtable more than there may be, or finds the logs
-    /// over their budget or number.
-    pub(crate) fn needs_flush_first(&self, count: u32, bytes: usize) -> bool {
-        let writer = self.writer.lock();
-        let Some(writer) = writer.as_ref() else { return false };
-        let frozen = self.view.with(|view| view.frozen.len());
-        let logs_full = writer.logs.are_full(self.options.log_budget_bytes);
-        let memtables_full = frozen + 1 >= self.options.memtables_max
-            && !writer.memtable.has_room(count as usize, bytes);
-        logs_full || memtables_full
+    /// What this batch would have to wait for now.
+    pub(crate) fn stall_cause(&self, batch: &WriteBatch) -> Option<StallCause> {
+        let (no_memtable, full, all_flushed) = self.view.with(|view| {
+            let last_one = view.frozen.len() + 1 >= self.options.memtables_max;
+            let no_room = last_one && !view.active.has_room(batch.len(), batch.bytes());
+            let full = view.version.runs.len() >= self.options.runs_stop;
+            (no_room, full, view.frozen.is_empty() && view.active.is_empty())
+        });
+        if self.reservation_is_used_up() {
+            Some(StallCause::FileNumbers)
+        } else if no_memtable {
+            Some(StallCause::Memtables)
+        } else if self.logs_full.load(Ordering::Relaxed) && !all_flushed {
+            Some(StallCause::Logs)
+        } else {
+            full.then_some(StallCause::Runs)
+        }
     }
 }

@@ -6,14 +6,15 @@ use super::source::{demand, is_test_file, is_word, rust_files, scan};
 /// Words that everything may use.
 const WORDS: [&str; 3] = ["base", "env", "error"];
 /// Parts: what exists.
-const NOUNS: [&str; 10] = [
-    "batch", "cache", "cursor", "engine", "memtable", "options", "stats", "table", "version", "wal",
+const NOUNS: [&str; 11] = [
+    "batch", "cache", "cursor", "engine", "listener", "memtable", "options", "stats", "table",
+    "version", "wal",
 ];
 /// Paths: what happens.
 const VERBS: [&str; 4] = ["maintain", "read", "recover", "write"];
 /// Front doors: they may use everything.
-const DOORS: [&str; 8] =
-    ["bin", "checkpoint", "kiban", "lib", "rig", "shared", "snapshot", "verify"];
+const DOORS: [&str; 9] =
+    ["admit", "bin", "checkpoint", "kiban", "lib", "rig", "shared", "snapshot", "verify"];
 
 /// The kind of a module, by its place in the order of knowledge.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,0 +1,114 @@
+//! Where the write path and maintenance meet: before a write joins a group, whether there is room,
+//! and how long it waits where there is none. Both front doors bring it to `write`.
+//!
+//! Invariants
+//! - A write stalls here and nowhere else: never while it leads, never with a lock held.
+//! - P1: a write that is refused here has left nothing in the log.
+//! - B1: what a stalled write waits for is work that is under way; poison and close wake it, and a
+//!   failed try of that work is its answer.
+//! - Back-pressure grows smoothly: from `runs_slow` on each write is delayed a little more, so that
+//!   few ever come to the stop.
+//!
+//! Bound: after the stop no write joins, and what has joined already fits into one memtable more
+//! (groups take no member beyond a quarter of a memtable, and there are three at the most: two open
+//! and one led) or into arenas of their own.
+
+use crate::batch::WriteBatch;
+use crate::engine::Core;
+use crate::env::sync::Ordering;
+use crate::error::{Error, Result};
+use crate::listener::StallCause;
+
+impl Core {
+    /// Waits, or works, until a write of this batch can go on.
+    ///
+    /// # Errors
+    /// `ReadOnly`, `Closed`, `Poisoned`; `Stalled` once the deadline has passed; the error of a try
+    /// to make room.
+    pub(crate) fn admit(&self, batch: &WriteBatch, deadline_ns: Option<u64>) -> Result<()> {
+        self.health.check_writable()?;
+        if !self.signals.has_workers() {
+            return self.work_for_room(batch);
+        }
+        self.delay(deadline_ns)?;
+        let Some(cause) = self.stall_cause(batch) else { return Ok(()) };
+        let begun = self.env.clock.now_ns();
+        self.options.listener.stall_begun(cause);
+        let waited = self.wait_for_room(batch, deadline_ns);
+        let stalled_ns = self.env.clock.now_ns().saturating_sub(begun);
+        self.counters.note_stall(cause, stalled_ns);
+        self.options.listener.stall_ended(cause, stalled_ns);
+        waited
+    }
+
+    /// Does on this thread what the write can't go without, and what is due.
+    fn work_for_room(&self, batch: &WriteBatch) -> Result<()> {
+        self.renew_used_up_reservation()?;
+        let cause = self.stall_cause(batch);
+        if let Some(StallCause::Memtables | StallCause::Logs) = cause {
+            self.counters.stalls.add(1);
+            self.make_logs_obsolete()?;
+            self.flush_frozen()?;
+        }
+        if self.options.inline_maintenance {
+            self.maintain_due()?;
+        }
+        self.compact_below_stop()
+    }
+
+    fn wait_for_room(&self, batch: &WriteBatch, deadline_ns: Option<u64>) -> Result<()> {
+        loop {
+            let since = self.signals.now();
+            self.health.check_writable()?;
+            let Some(cause) = self.stall_cause(batch) else { return Ok(()) };
+            match cause {
+                StallCause::FileNumbers => {
+                    self.renew_used_up_reservation()?;
+                    continue;
+                }
+                StallCause::Logs if self.view.with(|view| view.frozen.is_empty()) => {
+                    self.make_logs_obsolete()?;
+                }
+                _ => {}
+            }
+            let left = deadline_ns.map(|until| until.saturating_sub(self.env.clock.now_ns()));
+            let got_on = left != Some(0) && {
+                let got_on = self.get_on(since, left);
+                // The handle's own state says more than the try that failed.
+                self.health.check_writable()?;
+                got_on?
+            };
+            if !got_on {
+                let cause = format!("its deadline passed while it waited: {cause}");
+                return Err(Error::Stalled { cause });
+            }
+        }
+    }
+
+    /// Freezes the memtable if the logs have outgrown their budget or number: flushing it lets
+    /// them go.
+    fn make_logs_obsolete(&self) -> Result<()> {
+        if self.logs_full.load(Ordering::Relaxed) { self.freeze_for_flush() } else { Ok(()) }
+    }
+
+    /// Delays a write by what maintenance is behind, up to `write_delay_max_ns`.
+    fn delay(&self, deadline_ns: Option<u64>) -> Result<()> {
+        let runs = self.view.with(|view| view.version.runs.len());
+        let (slow, stop) = (self.options.runs_slow, self.options.runs_stop);
+        if runs < slow || runs >= stop {
+            return Ok(());
+        }
+        // Quadratic: gentle at first, and almost the whole of it just before the stop.
+        let (behind, whole) = ((runs - slow + 1) as u64, (stop - slow) as u64);
+        let delay_ns = u128::from(self.options.write_delay_max_ns) * u128::from(behind * behind)
+            / u128::from(whole * whole);
+        let delay_ns = delay_ns as u64;
+        if deadline_ns.is_some_and(|until| self.env.clock.now_ns() + delay_ns > until) {
+            let cause = "its deadline would pass in the delay that holds writes back".to_string();
+            return Err(Error::Stalled { cause });
+        }
+        self.counters.note_delay(delay_ns);
+        self.env.clock.sleep_ns(delay_ns);
+        Ok(())
+    }
+}
