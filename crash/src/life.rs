@@ -266,7 +266,7 @@ impl Life {
 
     /// What the engine counted since it was opened.
     pub fn harvest(&self, tally: &mut Tally) {
-        let Some(stats) = self.driver.db().map(kiban::Kiban::stats) else { return };
+        let Some(stats) = self.driver.db().map(kiban_model::driver::Door::stats) else { return };
         for (count, counter) in [
             (stats.manifests, Counter::ManifestRolled),
             (stats.stalls, Counter::Stalled),

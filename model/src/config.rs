@@ -85,6 +85,8 @@ fields! {
     manifest_bytes_max = 4096, [256, 512, 4096, 1048576];
     /// 1 runs maintenance on the caller after writes.
     inline_maintenance = 1, [1, 0];
+    /// 1 opens the shared handle, without threads of its own.
+    shared = 0, [0, 1];
 }
 
 impl Config {

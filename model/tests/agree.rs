@@ -18,6 +18,7 @@ fn option_sets(source: &mut Seed) -> Vec<Config> {
         &[("scan_prefix_len", 3), ("filter_bits_per_key", 0)],
         &[("reads_pread", 1), ("cache_bytes", 0), ("open_files_max", 1)],
         &[("inline_maintenance", 0)],
+        &[("shared", 1)],
         &[("block_bytes", 4096), ("restart_interval", 16), ("memtable_bytes", 65_536)],
     ]
     .iter()

@@ -28,8 +28,8 @@ use kiban_shuttle::base::key::SeqNo;
 use kiban_shuttle::env::Env;
 use kiban_shuttle::env::probe::Probe;
 use kiban_shuttle::env::random::SeededRandom;
-use kiban_shuttle::rig::{Records, Writers};
-use kiban_shuttle::{KibanOptions, WriteBatch};
+use kiban_shuttle::rig::Records;
+use kiban_shuttle::{KibanOptions, SharedKiban, WriteBatch, WriteOptions};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -75,7 +75,7 @@ fn is_durable(writer: u8, n: u8) -> bool {
 }
 
 /// Looks for durable writes, which are visible only once they are synced (V1).
-fn reader(db: &Writers, watch: &Watch) {
+fn reader(db: &SharedKiban, watch: &Watch) {
     for round in 0..6u8 {
         for writer in 0..3u8 {
             let key = vec![writer, round % 2, 1];
@@ -93,7 +93,7 @@ fn writers_and_a_crash() {
     let fs = SimFs::new(disk::Disk::new());
     let watch = Watch::default();
     let options = KibanOptions::new().memtable_bytes(2048).log_bytes(1024).env(env(&fs, &watch));
-    let db = Writers::open(Path::new("/db"), options).expect("created");
+    let db = SharedKiban::open(Path::new("/db"), options).expect("created");
     let writers: Vec<_> = (0..3u8)
         .map(|writer| {
             let (db, watch) = (db.clone(), watch.clone());
@@ -103,7 +103,8 @@ fn writers_and_a_crash() {
                     let (a, b) = (vec![writer, n, 0], vec![writer, n, 1]);
                     let mut batch = WriteBatch::new();
                     batch.put(&a, b"left").put(&b, b"right");
-                    db.write(&batch, durable).expect("no fault is injected");
+                    db.write_with(&batch, WriteOptions::new().durable(durable))
+                        .expect("no fault is injected");
                     assert!(db.get(&a).expect("read").is_some(), "V2: a write is seen");
                     if durable {
                         watch.with(|known| known.durable.extend([a, b]));

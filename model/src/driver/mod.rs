@@ -4,7 +4,7 @@
 //! - [`writes`]: writes, sync, maintenance, and what their errors mean.
 //! - [`reads`]: point reads and scans at a view.
 //! - [`slots`]: iterators and snapshots held across other operations.
-//! - [`copies`]: checkpoints and backups.
+//! - [`copies`]: checkpoints and backups. [`door`]: the exclusive handle or the shared one.
 //! - [`run`]: a whole case.
 //! - [`verdict`]: what a difference is called.
 //!
@@ -18,6 +18,7 @@
 //! - It works on any `Env` and never looks at a clock.
 
 mod copies;
+mod door;
 mod open;
 mod reads;
 mod run;
@@ -25,6 +26,7 @@ mod slots;
 mod verdict;
 mod writes;
 
+pub use door::Door;
 pub use open::{Recovered, options};
 pub use run::{Failure, run};
 pub use verdict::{Mismatch, Outcome, Tolerance};
@@ -32,8 +34,8 @@ pub use verdict::{Mismatch, Outcome, Tolerance};
 use crate::config::Config;
 use crate::durable::{Bounds, Truth};
 use crate::ops::{Op, SLOTS};
+use kiban::WriteBatch;
 use kiban::env::Env;
-use kiban::{Kiban, WriteBatch};
 use slots::{HeldIter, HeldSlices, HeldSnapshot};
 use std::path::PathBuf;
 
@@ -45,7 +47,7 @@ pub struct Driver {
     env: Env,
     dir: PathBuf,
     config: Config,
-    db: Option<Kiban>,
+    db: Option<Door>,
     /// What the engine should hold, and what a crash may leave of it.
     pub truth: Truth,
     /// Which errors are no mismatch.
@@ -73,7 +75,7 @@ impl Driver {
 
     /// The engine, while it is open.
     #[must_use]
-    pub fn db(&self) -> Option<&Kiban> {
+    pub fn db(&self) -> Option<&Door> {
         self.db.as_ref()
     }
 
@@ -148,11 +150,11 @@ impl Driver {
         snapshots.chain(iters).min().unwrap_or(u64::MAX)
     }
 
-    fn open_db(&self) -> &Kiban {
+    fn open_db(&self) -> &Door {
         self.db.as_ref().expect("invariant: an operation that needs a handle opens one first")
     }
 
-    fn open_db_mut(&mut self) -> &mut Kiban {
+    fn open_db_mut(&mut self) -> &mut Door {
         self.db.as_mut().expect("invariant: an operation that needs a handle opens one first")
     }
 }

@@ -4,6 +4,7 @@
 //! - D4: from then on it is the truth.
 //! - L1: a second open is refused while one handle is open.
 
+use super::door::Door;
 use super::slots::HeldSlices;
 use super::verdict::admitted;
 use super::{Driver, Mismatch, Outcome, Tolerance};
@@ -11,7 +12,7 @@ use crate::config::Config;
 use crate::durable::{Bounds, CrashClass, State, Truth};
 use crate::value::hash_pair;
 use kiban::env::Env;
-use kiban::{Error, Kiban, KibanOptions, Reads, WriteBatch};
+use kiban::{Error, KibanOptions, Reads, WriteBatch};
 use std::path::{Path, PathBuf};
 
 type Done = Result<Outcome, Mismatch>;
@@ -121,7 +122,7 @@ impl Driver {
     }
 
     fn open(&mut self, bounds: Bounds, class: CrashClass) -> Done {
-        let result = Kiban::open(&self.dir, options(&self.config, &self.env));
+        let result = Door::open(&self.dir, &self.config, options(&self.config, &self.env));
         let db = admitted!(self.tolerance.sort("D1", result));
         self.db = Some(db);
         self.epoch += 1;
@@ -159,7 +160,7 @@ impl Driver {
     }
 
     /// The hash of everything that a forward scan shows.
-    fn whole(&self, db: &Kiban) -> Result<Result<u64, Outcome>, Mismatch> {
+    fn whole(&self, db: &Door) -> Result<Result<u64, Outcome>, Mismatch> {
         let mut sum = 0u64;
         let mut last: Option<kiban::Slice> = None;
         let iter = match self.tolerance.sort("S2", db.range::<&[u8]>(..))? {
@@ -182,7 +183,7 @@ impl Driver {
     }
 
     /// Compares a handle's whole content with what readers should see now.
-    pub(super) fn compare(&self, db: &Kiban, promise: &'static str) -> Done {
+    pub(super) fn compare(&self, db: &Door, promise: &'static str) -> Done {
         let hash = match self.whole(db)? {
             Ok(whole) => whole,
             Err(outcome) => return Ok(outcome),
@@ -260,16 +261,16 @@ impl Driver {
         if outcome.error().is_some() {
             return Ok(outcome);
         }
-        let result = Kiban::open_read_only(&self.dir, options(&self.config, &self.env));
+        let result = Door::open_read_only(&self.dir, options(&self.config, &self.env));
         let mut db = admitted!(self.tolerance.sort("D4", result));
         let outcome = self.compare(&db, "D4")?;
         if !matches!(db.put(b"k", b"v"), Err(Error::ReadOnly)) {
             return Err(Mismatch::new("D4", "Error::ReadOnly", "another result"));
         }
-        let other = Kiban::open(&self.dir, options(&self.config, &self.env));
+        let other = Door::open(&self.dir, &self.config, options(&self.config, &self.env));
         self.locked(other)?;
         // Readers share the lock.
-        let other = Kiban::open_read_only(&self.dir, options(&self.config, &self.env));
+        let other = Door::open_read_only(&self.dir, options(&self.config, &self.env));
         drop(admitted!(self.tolerance.sort("L1", other)));
         admitted!(self.tolerance.sort("D4", db.close()));
         Ok(outcome)
@@ -277,12 +278,12 @@ impl Driver {
 
     pub(super) fn second_open(&mut self) -> Done {
         let options = options(&self.config, &self.env);
-        self.locked(Kiban::open(&self.dir, options.clone()))?;
-        self.locked(Kiban::open_read_only(&self.dir, options))?;
+        self.locked(Door::open(&self.dir, &self.config, options.clone()))?;
+        self.locked(Door::open_read_only(&self.dir, options))?;
         Ok(Outcome::Done)
     }
 
-    fn locked(&self, result: kiban::Result<Kiban>) -> Result<(), Mismatch> {
+    fn locked(&self, result: kiban::Result<Door>) -> Result<(), Mismatch> {
         match result {
             Err(Error::Locked { .. }) => Ok(()),
             Err(error) if self.tolerance.admits(&error) => Ok(()),
@@ -295,7 +296,10 @@ impl Driver {
     /// opened again, since a copy is a database of its own.
     pub(super) fn compare_copy(&self, dir: &Path) -> Done {
         const MARK: &[u8] = b"written to the copy";
-        let open = || self.tolerance.sort("D2", Kiban::open(dir, options(&self.config, &self.env)));
+        let open = || {
+            self.tolerance
+                .sort("D2", Door::open(dir, &self.config, options(&self.config, &self.env)))
+        };
         let mut db = admitted!(open());
         let outcome = self.compare(&db, "D2")?;
         admitted!(self.tolerance.sort("D2", db.verify()));
@@ -320,7 +324,7 @@ impl Driver {
     }
 }
 
-fn read_state(db: &Kiban) -> State {
+fn read_state(db: &Door) -> State {
     let items = db.range::<&[u8]>(..).into_iter().flatten().flatten();
     items.map(|(key, value)| (key.to_vec(), value.to_vec())).collect()
 }

@@ -5,18 +5,18 @@
 //!   both agree with the oracle.
 
 use super::verdict::admitted;
-use super::{Driver, Mismatch, Outcome};
+use super::{Door, Driver, Mismatch, Outcome};
 use crate::ops::{Key, SLOTS, Span, View, Walk};
 use crate::oracle;
 use crate::value::Value;
-use kiban::{Iter, Kiban, Slice, Snapshot};
+use kiban::{Iter, Slice, Snapshot};
 use std::ops::Bound;
 
 type Done = Result<Outcome, Mismatch>;
 
 /// Where a read goes, and what it must answer.
 pub(super) struct At<'a> {
-    kiban: &'a Kiban,
+    kiban: &'a Door,
     snapshot: Option<&'a Snapshot>,
     pub(super) seq: u64,
     /// Made by a handle that is closed by now: `Error::Closed` is the answer.

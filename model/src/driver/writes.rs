@@ -6,6 +6,7 @@
 //!   one that is not means that no byte of it reached the log. A poisoned handle takes nothing.
 //! - V1: a write that failed is not visible.
 
+use super::door::Door;
 use super::verdict::admitted;
 use super::{Driver, Mismatch, Outcome};
 use crate::generate::keys::KEY_BYTES_MAX;
@@ -86,7 +87,7 @@ impl Driver {
         &mut self,
         records: Vec<Record>,
         too_large: bool,
-        call: impl FnOnce(&mut kiban::Kiban) -> kiban::Result<SeqNo>,
+        call: impl FnOnce(&mut Door) -> kiban::Result<SeqNo>,
         durable: bool,
     ) -> Done {
         let poisoned = self.is_poisoned();
