@@ -222,6 +222,28 @@ fn a_table_of_many_restart_points_has_a_filter() {
     assert_eq!(table.verify().expect("undamaged"), summary);
 }
 
+/// B111: places in a block need more than 16 bits.
+#[test]
+fn a_block_of_hundreds_of_kilobytes_is_read_from_every_restart_point() {
+    let entries: Vec<Owned> = (0..24u8).map(|k| put(&[k], 3, &vec![k; 20_000])).collect();
+    let keys: BTreeSet<Vec<u8>> = (0..26u8).map(|k| vec![k]).collect();
+    for point_index in [true, false] {
+        let options = TableOptions {
+            block_bytes: 1 << 20,
+            restart_interval: 2,
+            point_index,
+            ..TableOptions::default()
+        };
+        let (file, summary) = build(&entries, &options);
+        for backend in backends(&file) {
+            let table = open(&file, &summary, backend).expect("undamaged");
+            check_gets(&table, &entries, &keys);
+            check_cursor(Checked::new(table.cursor(Purpose::Read)), &entries, &keys)
+                .expect("undamaged");
+        }
+    }
+}
+
 /// A key with more versions than a block holds, read at every sequence.
 #[test]
 fn versions_of_one_key_span_blocks() {

@@ -1,14 +1,13 @@
 //! `kiban-crash mutants`: does the rig see a bug that was put there on purpose?
 //!
 //! The way: read the catalogue, copy the workspace, run every layer on the unmutated copy (the
-//! control), then for each seeded bug: apply, build, run the layers in order of cost until one
-//! kills it, and put a row into the kill matrix. The layer that the bug's file names comes right
-//! after those that take seconds. Last, the control runs the layers that are tests.
+//! control), then for each seeded bug: apply, build, run the layers until one kills it, and put a
+//! row into the kill matrix. Last, the control runs the layers that are tests.
 //!
 //! Invariants
 //! - A kill counts only because the control survived the same layer with the same seed and budget:
 //!   where it did not, the run says so and fails.
-//! - A seeded bug that does not apply or does not build is not killed.
+//! - A seeded bug that does not apply or does not build is not killed, the tests' build included.
 //! - Aborts and hangs are kills by the layer that ran.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "outside the engine")]
 
@@ -86,9 +85,8 @@ fn run_all(
         report.mutants.push(result);
     }
     // Tests take long to build: the control runs those that some seeded bug has got to.
-    let dear = LAYERS.iter().zip(&reached);
-    let dear = dear.filter(|(layer, reached)| **reached && matches!(layer.way, Way::Tests(_)));
-    let dear = dear.map(|(layer, _)| layer);
+    let dear = (0..LAYERS.len()).filter(|&at| reached[at]).map(|at| &LAYERS[at]);
+    let dear = dear.filter(|layer| matches!(layer.way, Way::Tests(_)));
     if control(&mut scratch, dear, task, report, progress)? {
         report.control = Some("alive".to_owned());
     }
@@ -144,7 +142,6 @@ fn try_one(
         let begun = Instant::now();
         let end = match run_layer(scratch, &binary, layer, task.order) {
             Ok(end) => end,
-            // Not a kill: the runner was built from the same sources.
             Err(Trouble::Sources(why)) => {
                 result.promise = format!("the tests of {} do not build: {why}", layer.name);
                 return Ok(result);
