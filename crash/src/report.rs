@@ -12,6 +12,12 @@
 //!
 //! It formats nothing: text, HTML and JUnit are made elsewhere from these types.
 
+mod cells;
+mod totals;
+
+pub use cells::{Cell, Cells};
+pub use totals::{OPS_BUCKETS, RUNS_BUCKETS, Totals};
+
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -64,160 +70,6 @@ impl Verdict {
             Self::Hollow => "hollow",
             Self::Interrupted => "interrupted",
         }
-    }
-}
-
-/// What was counted. Sums, so that shards and cases merge by adding.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Totals {
-    /// Cases run to their end.
-    pub cases: u64,
-    /// Operations applied to engine and oracle, before any crash.
-    pub ops: u64,
-    /// Counted crash images: recovered, compared whole, written to, structurally checked.
-    pub images: u64,
-    /// Whole images taken inside a recovery or after one, to depth 3; not among `images`.
-    pub images_nested: u64,
-    /// Images dropped because their content and admissible set were checked before in the case.
-    pub images_duplicate: u64,
-    /// Thread schedules explored; 0 for the exclusive engine.
-    pub schedules: u64,
-    /// Errors injected.
-    pub errors_injected: u64,
-    /// File-system points passed (two per call, more inside writes and syncs).
-    pub points: u64,
-    /// Images by operations since creation (index = operations / 10, the last one open-ended).
-    pub images_by_ops: Vec<u64>,
-    /// Images by runs in the version at the crash (the last one open-ended).
-    pub images_by_runs: Vec<u64>,
-}
-
-/// Buckets of [`Totals::images_by_ops`], ten operations each.
-pub const OPS_BUCKETS: usize = 64;
-/// Buckets of [`Totals::images_by_runs`].
-pub const RUNS_BUCKETS: usize = 16;
-
-impl Totals {
-    /// Adds what `other` counted.
-    pub fn absorb(&mut self, other: &Self) {
-        self.cases += other.cases;
-        self.ops += other.ops;
-        self.images += other.images;
-        self.images_nested += other.images_nested;
-        self.images_duplicate += other.images_duplicate;
-        self.schedules += other.schedules;
-        self.errors_injected += other.errors_injected;
-        self.points += other.points;
-        absorb_buckets(&mut self.images_by_ops, &other.images_by_ops);
-        absorb_buckets(&mut self.images_by_runs, &other.images_by_runs);
-    }
-
-    /// Notes one counted image, `ops` operations after creation and with `runs` runs.
-    pub fn count_image(&mut self, ops: u64, runs: usize) {
-        self.images += 1;
-        bump(&mut self.images_by_ops, (ops / 10).min(OPS_BUCKETS as u64 - 1) as usize);
-        bump(&mut self.images_by_runs, runs.min(RUNS_BUCKETS - 1));
-    }
-
-    /// At least how many operations since creation the median counted image has.
-    #[must_use]
-    pub fn median_ops(&self) -> u64 {
-        median_bucket(&self.images_by_ops) as u64 * 10
-    }
-
-    /// How many runs the median counted image has.
-    #[must_use]
-    pub fn median_runs(&self) -> u64 {
-        median_bucket(&self.images_by_runs) as u64
-    }
-}
-
-fn bump(buckets: &mut Vec<u64>, index: usize) {
-    if buckets.len() <= index {
-        buckets.resize(index + 1, 0);
-    }
-    buckets[index] += 1;
-}
-
-fn absorb_buckets(into: &mut Vec<u64>, from: &[u64]) {
-    if into.len() < from.len() {
-        into.resize(from.len(), 0);
-    }
-    for (to, n) in into.iter_mut().zip(from) {
-        *to += n;
-    }
-}
-
-fn median_bucket(buckets: &[u64]) -> usize {
-    let total: u64 = buckets.iter().sum();
-    let mut below = 0;
-    for (index, n) in buckets.iter().enumerate() {
-        below += n;
-        if below * 2 > total {
-            return index;
-        }
-    }
-    0
-}
-
-/// One cell of the matrix stage x fault x outcome.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cell {
-    /// The stage's name.
-    pub stage: String,
-    /// The fault's name.
-    pub fault: String,
-    /// The outcome's name.
-    pub outcome: String,
-    /// How often it was seen.
-    pub hits: u64,
-    /// Why it can't be reached; `None` where it can. A hit in an unreachable cell is a failure.
-    pub unreachable: Option<String>,
-}
-
-/// The matrix, and how much of it was seen.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cells {
-    /// Cells that can be reached.
-    pub reachable: u64,
-    /// Reachable cells that were.
-    pub hit: u64,
-    /// The reachable cells never hit, as `stage/fault/outcome`.
-    pub missing: Vec<String>,
-    /// Every cell that is reachable or was hit.
-    pub matrix: Vec<Cell>,
-}
-
-impl Cells {
-    /// Adds the hits of `other`, and counts anew.
-    pub fn absorb(&mut self, other: &Self) {
-        let mut cells: BTreeMap<(String, String, String), Cell> = BTreeMap::new();
-        let order: Vec<_> = self.matrix.iter().chain(&other.matrix).map(Cell::key).collect();
-        for cell in self.matrix.drain(..).chain(other.matrix.iter().cloned()) {
-            cells.entry(cell.key()).and_modify(|c| c.hits += cell.hits).or_insert(cell);
-        }
-        self.matrix = order.iter().filter_map(|key| cells.remove(key)).collect();
-        self.recount();
-    }
-
-    /// Sets the counts from the matrix.
-    pub fn recount(&mut self) {
-        let reachable = || self.matrix.iter().filter(|c| c.unreachable.is_none());
-        let (all, hit) = (reachable().count(), reachable().filter(|c| c.hits > 0).count());
-        let missing = reachable().filter(|c| c.hits == 0).map(Cell::name).collect();
-        (self.reachable, self.hit, self.missing) = (all as u64, hit as u64, missing);
-    }
-}
-
-impl Cell {
-    /// `stage/fault/outcome`.
-    #[must_use]
-    pub fn name(&self) -> String {
-        format!("{}/{}/{}", self.stage, self.fault, self.outcome)
-    }
-
-    fn key(&self) -> (String, String, String) {
-        (self.stage.clone(), self.fault.clone(), self.outcome.clone())
     }
 }
 
