@@ -35,3 +35,9 @@ pub mod table {
 pub mod wal {
     pub use crate::wal::*;
 }
+
+/// Whether an open takes these options; it refuses others before it looks at the disk.
+#[must_use]
+pub fn accepts(options: &crate::options::KibanOptions) -> bool {
+    options.check().is_ok()
+}

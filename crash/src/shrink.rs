@@ -12,6 +12,7 @@ use crate::replay::{Limits, replay, search};
 use crate::script::{Crash, Script};
 use crate::tally::Tally;
 use kiban_model::config::Config;
+use kiban_model::driver::accepts;
 use kiban_model::ops::Case;
 use std::time::{Duration, Instant};
 
@@ -44,6 +45,17 @@ pub fn shrink(seed: u64, config: &Config, broken: &Broken, limit: Duration) -> S
     Shrunk { script: shrinker.best, broken: shrinker.broken, reproduced: true }
 }
 
+/// Whether the engine takes the options of every life.
+fn opens(script: &Script) -> bool {
+    let mut config = script.config.clone();
+    script.sections.iter().all(|section| {
+        for (name, value) in &section.changes {
+            config.set(name, *value);
+        }
+        accepts(&config)
+    })
+}
+
 struct Shrinker {
     best: Script,
     broken: Box<Broken>,
@@ -74,7 +86,7 @@ impl Shrinker {
     /// Whether the candidate breaks the promise, with crashes where the search finds them; then it
     /// is the best one, with those crashes.
     fn try_search(&mut self, candidate: &Script) -> bool {
-        if Instant::now() >= self.until {
+        if Instant::now() >= self.until || !opens(candidate) {
             return false;
         }
         let found = search(candidate, LIMITS, &mut self.tally).err();

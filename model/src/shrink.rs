@@ -66,7 +66,10 @@ fn fewer_options(best: &mut Case, try_case: Try<'_>) -> bool {
     for (name, value) in changes {
         let mut candidate = best.clone();
         candidate.config.set(name, value);
-        progress |= try_case(best, candidate);
+        // One option's least value may be another's: both in turn, or neither.
+        if crate::driver::accepts(&candidate.config) {
+            progress |= try_case(best, candidate);
+        }
     }
     progress
 }
@@ -295,6 +298,18 @@ mod tests {
         assert_eq!(shrunk.ops.len(), 3, "{text}");
         assert!(text.starts_with("put k0") && text.contains("\nput_durable k0"), "{text}");
         assert!(tried < 2000);
+    }
+
+    #[test]
+    fn no_options_come_out_that_an_open_refuses() {
+        let mut case = Case::default();
+        case.config.set("log_bytes", 1 << 15);
+        case.config.set("log_budget_bytes", 1 << 17);
+        assert!(crate::driver::accepts(&case.config));
+        let shrunk = shrink(&case, 100, |case| case.config.log_bytes == 1 << 15);
+        assert!(crate::driver::accepts(&shrunk.config), "{shrunk}");
+        let shrunk = shrink(&case, 100, |_| true);
+        assert_eq!(shrunk.config, Config::default());
     }
 
     #[test]

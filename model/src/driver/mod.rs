@@ -27,7 +27,7 @@ mod verdict;
 mod writes;
 
 pub use door::Door;
-pub use open::{Recovered, options};
+pub use open::{Recovered, accepts, options};
 pub use run::{Failure, run};
 pub use verdict::{Mismatch, Outcome, Tolerance};
 

@@ -25,6 +25,12 @@ pub enum Recovered {
     Refused(Box<Truth>, Error),
 }
 
+/// Whether the engine opens a database with these options at all.
+#[must_use]
+pub fn accepts(config: &Config) -> bool {
+    kiban::rig::accepts(&options(config, &Env::os()))
+}
+
 /// The engine's options for a config.
 pub fn options(config: &Config, env: &Env) -> KibanOptions {
     let size = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
