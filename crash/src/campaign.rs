@@ -232,7 +232,7 @@ fn end(order: &Order, report: &mut Report, tally: &Tally, start: Instant) {
 
 fn directed_pass(order: &Order, report: &mut Report, tally: &mut Tally) {
     let start = Instant::now();
-    let done = directed::run(order.jobs, &order.budget);
+    let done = directed::run(&order.budget);
     for (name, broken) in &done.broken {
         let script = &broken.1;
         let origin = Origin {
@@ -324,7 +324,8 @@ pub fn run_replay(what: &str, report: &mut Report) -> Result<(), String> {
         };
         let name = name.ok_or_else(form)?;
         if name == "directed" {
-            let done = directed::run(1, &Budget::cases(u64::MAX));
+            let script = token.split_once(':').map_or("", |(_, script)| script);
+            let done = directed::run_script(script).ok_or_else(form)?;
             tally.absorb(&done.tally);
             for (_, (broken, script)) in &done.broken {
                 let (seed, config) = (script.seed, script.config.clone());

@@ -63,6 +63,21 @@ pub struct OutputArgs {
     pub out: Option<PathBuf>,
 }
 
+/// How the work is shared out, and where its results go.
+#[derive(Clone, Debug, Args)]
+pub struct WorkArgs {
+    /// Workers; as many as there are cores if left out. The result does not depend on it.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: Option<u16>,
+    /// Run only every N-th case, sequence or seeded bug, starting with the I-th (1/4, 2/4, ...);
+    /// `merge` joins the results.
+    #[arg(long, value_name = "I/N")]
+    pub shard: Option<Shard>,
+    /// Where results go.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
 /// Flags of `run`.
 #[derive(Clone, Debug, Args)]
 pub struct RunArgs {
@@ -77,15 +92,9 @@ pub struct RunArgs {
     /// How wide the search is.
     #[arg(long, value_enum, default_value_t = Profile::Standard)]
     pub profile: Profile,
-    /// Workers; as many as there are cores if left out. The result does not depend on it.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub jobs: Option<u16>,
-    /// Run only every N-th case, starting with the I-th (1/4, 2/4, ...); `merge` joins the results.
-    #[arg(long, value_name = "I/N")]
-    pub shard: Option<Shard>,
-    /// Where results go.
+    /// How it is shared out.
     #[command(flatten)]
-    pub output: OutputArgs,
+    pub work: WorkArgs,
 }
 
 /// Flags of `sweep`.
@@ -98,15 +107,9 @@ pub struct SweepArgs {
     #[arg(long, value_name = "N", default_value_t = 3)]
     #[arg(value_parser = clap::value_parser!(u8).range(1..=6))]
     pub ops: u8,
-    /// Workers.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub jobs: Option<u16>,
-    /// Run only every N-th sequence, starting with the I-th.
-    #[arg(long, value_name = "I/N")]
-    pub shard: Option<Shard>,
-    /// Where results go.
+    /// How it is shared out.
     #[command(flatten)]
-    pub output: OutputArgs,
+    pub work: WorkArgs,
 }
 
 /// Flags of `trace`.
@@ -157,15 +160,9 @@ pub struct MutantsArgs {
     /// Seed of the layers.
     #[arg(long, value_name = "N|commit")]
     pub seed: Option<Seed>,
-    /// Workers of each layer.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub jobs: Option<u16>,
-    /// Run only every N-th seeded bug, starting with the I-th.
-    #[arg(long, value_name = "I/N")]
-    pub shard: Option<Shard>,
-    /// Where results go.
+    /// How it is shared out.
     #[command(flatten)]
-    pub output: OutputArgs,
+    pub work: WorkArgs,
 }
 
 /// Flags of `stages`.

@@ -11,7 +11,7 @@
 
 use super::cli::{
     Budget, Cli, Command, LayerArgs, MergeArgs, MutantsArgs, OutputArgs, ReplayArgs, RunArgs, Seed,
-    Shard, StagesArgs, SweepArgs, TraceArgs, TraceFormat,
+    Shard, StagesArgs, SweepArgs, TraceArgs, TraceFormat, WorkArgs,
 };
 use super::interrupt::Interrupt;
 use super::mutants::layers;
@@ -110,14 +110,14 @@ fn jobs(told: Option<u16>) -> u16 {
 }
 
 /// The order of a campaign, without its profile.
-fn order(report: &Report, budget: pool::Budget, told: Option<u16>, shard: Option<Shard>) -> Order {
-    let shard = shard.unwrap_or(Shard::WHOLE);
+fn order(report: &Report, budget: pool::Budget, work: &WorkArgs) -> Order {
+    let shard = work.shard.unwrap_or(Shard::WHOLE);
     let shard = (u64::from(shard.index - 1), u64::from(shard.count));
-    Order { jobs: usize::from(jobs(told)), shard, ..Order::new(report.seed, budget) }
+    Order { jobs: usize::from(jobs(work.jobs)), shard, ..Order::new(report.seed, budget) }
 }
 
 fn run_campaign(args: &RunArgs) -> Done {
-    let Begin { output, mut report, .. } = begin("run", &args.output, args.seed)?;
+    let Begin { output, mut report, .. } = begin("run", &args.work.output, args.seed)?;
     let name = args.profile.name();
     let profile = case::Profile::named(name)
         .ok_or_else(|| usage(format!("--profile: there is no profile {name}")))?;
@@ -128,7 +128,7 @@ fn run_campaign(args: &RunArgs) -> Done {
     let stop = Interrupt::install();
     let until = time.map(|time| Instant::now() + time);
     let budget = pool::Budget { cases, until, stop: stop.flag() };
-    let order = Order { profile, ..order(&report, budget, args.jobs, args.shard) };
+    let order = Order { profile, ..order(&report, budget, &args.work) };
     let length = cases.map_or(Length::Unknown, Length::Count);
     let mut progress = Progress::begin(time.map_or(length, Length::Time));
     campaign::run(&order, &mut report, &mut |totals, failures| {
@@ -148,10 +148,10 @@ fn run_sweep(args: &SweepArgs) -> Done {
     let stage = stage.transpose()?;
     // A sweep draws nothing: its seed only names it.
     let seed = Some(Seed::Number(0));
-    let Begin { output, mut report, .. } = begin("sweep", &args.output, seed)?;
+    let Begin { output, mut report, .. } = begin("sweep", &args.work.output, seed)?;
     let stop = Interrupt::install().flag();
     let budget = pool::Budget { cases: None, until: None, stop };
-    let order = order(&report, budget, args.jobs, args.shard);
+    let order = order(&report, budget, &args.work);
     let ops_max = u32::from(args.ops);
     let mine = sweep::sequences(ops_max).div_ceil(order.shard.1);
     let mut progress = Progress::begin(Length::Count(mine));
@@ -181,7 +181,7 @@ const MUTANTS_SEED: u64 = 1;
 
 fn run_mutants(args: &MutantsArgs) -> Done {
     let seed = args.seed.unwrap_or(Seed::Number(MUTANTS_SEED));
-    let Begin { output, workspace, mut report } = begin("mutants", &args.output, Some(seed))?;
+    let Begin { output, workspace, mut report } = begin("mutants", &args.work.output, Some(seed))?;
     let workspace = workspace.ok_or_else(|| {
         usage("no sources of kiban here; start kiban-crash in a checkout".to_owned())
     })?;
@@ -193,15 +193,15 @@ fn run_mutants(args: &MutantsArgs) -> Done {
         output.deliver_parts(&page, &json, &[], 0.0).map_err(environment)?;
         return Ok(0);
     }
-    let shard = args.shard.unwrap_or(Shard::WHOLE);
+    let shard = args.work.shard.unwrap_or(Shard::WHOLE);
     let mut index = 0;
     chosen.retain(|_| {
         index += 1;
         shard.has(index - 1)
     });
-    report.shard = args.shard.map(|shard| shard.to_string()).unwrap_or_default();
-    report.jobs = u64::from(jobs(args.jobs));
-    let order = layers::Order { seed: report.seed, jobs: jobs(args.jobs) };
+    report.shard = args.work.shard.map(|shard| shard.to_string()).unwrap_or_default();
+    report.jobs = u64::from(jobs(args.work.jobs));
+    let order = layers::Order { seed: report.seed, jobs: jobs(args.work.jobs) };
     let task = mutants::Task { mutants: chosen, all_layers: args.all_layers, order };
     mutants::run(&workspace, &task, &mut report, &Interrupt::install());
     deliver(&output, &report)
