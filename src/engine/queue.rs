@@ -96,8 +96,8 @@ impl CommitQueue {
         Self { state: Mutex::new(state), wake: Condvar::new(), clock, group_bytes_max }
     }
 
-    /// Writes in a group, which `lead` carries through the log and into the memtable. `lead` runs on
-    /// this thread or on another member's; it returns the group's first sequence. Returns the last
+    /// Writes in a group, which `lead` carries through the log and into the memtable. `lead` runs
+    /// on this thread or on another member's; it returns the group's first sequence. Returns the last
     /// sequence of this writer's own records, or `None` if `may_join`, which is asked under the
     /// queue's lock, said no: then nothing was done. A `receipt` is taken only where it joined.
     ///

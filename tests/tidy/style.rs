@@ -6,11 +6,10 @@ const FILE_LINES_MAX: usize = 800;
 const FUNCTION_LINES_MAX: usize = 70;
 const MOD_LINES_MAX: usize = 150;
 /// What is still over a limit, with the size that it must not grow beyond. No line is added here.
-const RATCHET: [(&str, usize); 4] = [
+const RATCHET: [(&str, usize); 3] = [
     ("crash/src/runner/mutants/mod.rs", 270),
     ("model/src/driver/mod.rs", 160),
-    ("src/engine/mod.rs", 210),
-    ("src/maintain/mod.rs", 210),
+    ("src/engine/mod.rs", 200),
 ];
 const INLINE_TEST_LINES_MAX: usize = 200;
 const COLUMNS_MAX: usize = 100;
