@@ -97,9 +97,9 @@ impl CommitQueue {
     }
 
     /// Writes in a group, which `lead` carries through the log and into the memtable. `lead` runs
-    /// on this thread or on another member's; it returns the group's first sequence. Returns the last
-    /// sequence of this writer's own records, or `None` if `may_join`, which is asked under the
-    /// queue's lock, said no: then nothing was done. A `receipt` is taken only where it joined.
+    /// on this thread or on another member's; it returns the group's first sequence. Returns the
+    /// last sequence of this writer's own records, or `None` if `may_join`, which is asked under
+    /// the queue's lock, said no: then nothing was done. A `receipt` is taken only where it joined.
     ///
     /// # Errors
     /// The group's.
