@@ -326,3 +326,23 @@ pub fn restore(
     source.core.verify()?;
     source.core.checkpoint(path.as_ref(), crate::checkpoint::Tables::Copy)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// B1: who had found the compactions' lane taken waited for ever, as nobody told that the
+    /// compaction which was asked for had come to its end.
+    #[test]
+    fn an_asked_for_compaction_is_progress_that_others_hear_of() -> Result<()> {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let options = KibanOptions::new().inline_maintenance(false);
+        let mut db = Kiban::open(dir.path().join("db"), options)?;
+        db.put(b"k", b"v")?;
+        db.flush()?;
+        let since = db.core.signals.now();
+        db.core.compact_range(&key_range::<&[u8]>(&(..)))?;
+        assert!(db.core.signals.await_progress(since, Some(0))?);
+        Ok(())
+    }
+}

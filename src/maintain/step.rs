@@ -144,7 +144,11 @@ impl Core {
         self.health.check_writable()?;
         let maintainer = guard.as_mut().expect("a writable handle has a maintainer");
         let slot = maintainer.slot(Lane::Compact);
-        match std::mem::replace(slot, Slot::Building) {
+        let done = match std::mem::replace(slot, Slot::Building) {
+            Slot::Building => {
+                drop(guard);
+                return self.signals.await_progress(since, None).map(|_| false);
+            }
             Slot::Empty => {
                 let runs = 0..self.version().runs.len();
                 if runs.is_empty() {
@@ -153,10 +157,9 @@ impl Core {
                 }
                 drop(guard);
                 let plan = Plan { runs, range: range.clone(), reason: Reason::Asked };
-                self.build(Lane::Compact, Planned::Compact(plan))?;
+                let built = self.build(Lane::Compact, Planned::Compact(plan));
                 // Another thread may have installed it meanwhile, and be at the next.
-                self.step(&[Lane::Compact])?;
-                Ok(true)
+                built.and_then(|_| self.step(&[Lane::Compact])).map(|_| true)
             }
             Slot::Planned(planned) => {
                 drop(guard);
@@ -166,11 +169,10 @@ impl Core {
                 *slot = Slot::Empty;
                 self.install_built(maintainer, built).map(|()| false)
             }
-            Slot::Building => {
-                drop(guard);
-                self.signals.await_progress(since, None).map(|_| false)
-            }
-        }
+        };
+        // B1: whoever found the lane taken waits for this.
+        self.signals.tell_step(done.as_ref().err());
+        done
     }
 
     fn pick_options(&self) -> pick::PickOptions {
