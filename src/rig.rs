@@ -13,6 +13,7 @@ pub use crate::cursor::visible::Visible;
 pub use crate::engine::queue::{CommitQueue, GROUP_BYTES_MAX, Group, Receipt, Write};
 pub use crate::engine::signals::{LANES, Lane, Signals, Since};
 pub use crate::engine::snapshots::Snapshots;
+pub use crate::engine::view::{Frozen, View, Views};
 pub use crate::memtable::{ARENA_BYTES_MAX, MemCursor, Memtable, MemtableWriter};
 pub use crate::table::{
     Backend, Compression, Hit, Purpose, Table, TableBuilder, TableCursor, TableIdentity,

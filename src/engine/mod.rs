@@ -20,16 +20,14 @@ pub mod signals;
 pub(crate) mod slots;
 pub mod snapshots;
 pub(crate) mod source;
-pub(crate) mod view;
+pub mod view;
 
 use crate::base::key::{DatabaseId, FileNumber, ManifestMark, SeqNo};
 use crate::base::name::{FileKind, file_path};
 use crate::cache::TableCache;
 use crate::env::Env;
 use crate::env::fs::LockGuard;
-use crate::env::sync::{
-    Arc, AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Mutex, Ordering, Published,
-};
+use crate::env::sync::{Arc, AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Mutex, Ordering};
 use crate::error::{Error, Result};
 use crate::memtable::MemtableWriter;
 use crate::options::KibanOptions;
@@ -47,7 +45,7 @@ use snapshots::Snapshots;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
-use view::View;
+use view::Views;
 
 /// What a leader changes.
 pub(crate) struct Writer {
@@ -92,9 +90,7 @@ pub(crate) struct Core {
     pub(crate) writer: Mutex<Option<Writer>>,
     /// `None` where the database was opened read-only.
     pub(crate) maintainer: Mutex<Option<Maintainer>>,
-    pub(crate) view: Published<View>,
-    /// Held by whoever replaces the view, so that no replacement is lost.
-    pub(crate) view_update: Mutex<()>,
+    pub(crate) view: Views,
     /// The last sequence that readers see.
     pub(crate) published: AtomicU64,
     pub(crate) snapshots: Snapshots,
@@ -172,13 +168,6 @@ impl Core {
                 resume_unwind(panic)
             }
         }
-    }
-
-    /// Replaces the view by what `change` makes of it.
-    pub(crate) fn update_view(&self, change: impl FnOnce(&View) -> View) {
-        let _held = self.view_update.lock();
-        let next = change(&self.view.load());
-        self.view.store(Arc::new(next));
     }
 
     /// The path of one of the database's files.

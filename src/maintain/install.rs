@@ -125,7 +125,7 @@ impl Core {
         durable.map_err(|e| self.poison(e))?;
         self.env.stage(stages.swap);
         let next = Arc::new(next);
-        self.update_view(|view| view.with_version(next.clone()));
+        self.view.update(|view| view.with_version(next.clone()));
         self.note_manifest(maintainer, &next);
         if maintainer.manifest.is_full() {
             self.roll_manifest(maintainer, &next)?;

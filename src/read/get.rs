@@ -16,16 +16,12 @@ use crate::version::Version;
 impl Core {
     /// The view and the sequence of a read that begins now.
     fn read_point(&self) -> (Borrowed<View>, SeqNo) {
-        // R1: in this order; a sequence published in between is in the view or above its own.
-        let view = self.view.borrow();
-        (view, self.published())
+        self.view.read_point(&self.published)
     }
 
     /// As [`Core::read_point`], for a read that outlives a call.
     pub(super) fn lasting_read_point(&self) -> (Arc<View>, SeqNo) {
-        // R1: as above.
-        let view = self.view.load();
-        (view, self.published())
+        self.view.lasting_read_point(&self.published)
     }
 
     /// Runs `found` on the value of `key`, borrowed, at `at` or at what is published now.
@@ -57,7 +53,7 @@ impl Core {
             Kind::Put => Some(Slice::copy(entry.value)),
             Kind::Delete => None,
         };
-        if let Some(entry) = memtable_entry(view, key, at) {
+        if let Some(entry) = view.in_memory(key, at) {
             return Ok(copied(entry));
         }
         let hash = key_hash(key);
@@ -86,7 +82,7 @@ impl Core {
         found: impl FnOnce(EntryRef<'_>) -> R,
     ) -> Result<Option<R>> {
         // R2, R3: the first source that answers decides, with a removal too.
-        if let Some(entry) = memtable_entry(view, key, at) {
+        if let Some(entry) = view.in_memory(key, at) {
             return Ok(Some(found(entry)));
         }
         let hash = key_hash(key);
@@ -121,14 +117,6 @@ impl Core {
         }
         Ok(values)
     }
-}
-
-#[inline]
-fn memtable_entry<'a>(view: &'a View, key: &[u8], at: SeqNo) -> Option<EntryRef<'a>> {
-    if let Some(entry) = view.active.get(key, at) {
-        return Some(entry);
-    }
-    view.frozen.iter().find_map(|frozen| frozen.memtable.get(key, at))
 }
 
 /// The slices that may hold `key`, newest run first.

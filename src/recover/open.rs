@@ -19,11 +19,11 @@ use crate::engine::receipts::Receipts;
 use crate::engine::signals::Signals;
 use crate::engine::slots::Slot;
 use crate::engine::snapshots::Snapshots;
-use crate::engine::view::{Frozen, View};
+use crate::engine::view::{Frozen, View, Views};
 use crate::engine::{Core, Maintainer, Writer};
 use crate::env::fs::LockKind;
 use crate::env::probe::Stage;
-use crate::env::sync::{Arc, AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Mutex, Published};
+use crate::env::sync::{Arc, AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Mutex};
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::options::{Compression, KibanOptions, Reads};
@@ -71,7 +71,7 @@ pub(crate) fn open(dir: &Path, options: KibanOptions) -> Result<(Core, RecoveryR
         dead_logs: Vec::new(),
     });
     let version = Arc::new(version);
-    core.update_view(|view| view.with_version(version.clone()));
+    core.view.update(|view| view.with_version(version.clone()));
     *core.lock.lock() = Some(lock);
     report.orphans_removed = orphans::remove(&core, &ground.names);
     Ok((core, report))
@@ -89,7 +89,7 @@ pub(crate) fn open_read_only(dir: &Path, options: KibanOptions) -> Result<(Core,
     let mark = ground.mark;
     let (_, active) = Memtable::with_room(options.memtable_bytes);
     let core = core(dir, options, &ground, active, replayed.last, mark, true);
-    core.update_view(|view| view.with_frozen(replayed.memtables));
+    core.view.update(|view| view.with_frozen(replayed.memtables));
     *core.lock.lock() = Some(lock);
     Ok((core, report))
 }
@@ -155,8 +155,7 @@ fn core(
         zombies: AtomicUsize::new(0),
         writer: Mutex::new(None),
         maintainer: Mutex::new(None),
-        view: Published::new(Arc::new(View { active, frozen: Vec::new(), version })),
-        view_update: Mutex::new(()),
+        view: Views::new(View { active, frozen: Vec::new(), version }),
         published: AtomicU64::new(published.0),
         snapshots: Snapshots::default(),
         next_file: AtomicU64::new(ground.next_file.0),

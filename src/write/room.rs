@@ -74,7 +74,7 @@ impl Core {
         } else {
             Memtable::with_room(self.options.memtable_bytes)
         };
-        self.update_view(|view| {
+        self.view.update(|view| {
             if view.active.is_empty() {
                 view.replace_active(active)
             } else {
