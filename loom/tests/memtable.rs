@@ -6,28 +6,18 @@
 //! model no longer reaches it.
 //!
 //! The models are not bounded in preemptions; they are in what they do. A few seconds together.
-#![allow(clippy::disallowed_types, reason = "outcomes are gathered outside what loom explores")]
 
+mod common;
+
+use common::outcomes;
 use kiban_loom::base::key::{Kind, SeqNo};
+use kiban_loom::env::sync::{Arc, AtomicU64, Ordering};
 use kiban_loom::rig::{Cursor, MemCursor, Memtable};
-use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
 
 /// For three entries of 25 bytes.
 const ARENA_BYTES: usize = 256;
-
-/// Every outcome of `f` over every interleaving.
-fn outcomes<T: Ord + Send + 'static>(f: impl Fn() -> T + Send + Sync + 'static) -> BTreeSet<T> {
-    let seen = Arc::new(Mutex::new(BTreeSet::new()));
-    let all = seen.clone();
-    loom::model::Builder::new().check(move || {
-        let outcome = f();
-        seen.lock().expect("no outcome panics here").insert(outcome);
-    });
-    std::mem::take(&mut all.lock().expect("no outcome panics here"))
-}
 
 /// K2, V2: what is linked is whole, what is published is found, and nothing newer.
 ///
@@ -36,7 +26,7 @@ fn outcomes<T: Ord + Send + 'static>(f: impl Fn() -> T + Send + Sync + 'static) 
 /// (1, a1, no), (3, a3, b2). Forbidden above all: a3 or b2 at p = 1, as they may be linked already.
 #[test]
 fn a_reader_finds_what_is_published_and_no_more() {
-    let seen = outcomes(|| {
+    let seen = outcomes(None, || {
         let (mut writer, table) = Memtable::with_room(ARENA_BYTES);
         let published = Arc::new(AtomicU64::new(0));
         let reader = {
@@ -64,7 +54,7 @@ fn a_reader_finds_what_is_published_and_no_more() {
 
 /// b1 is there when the reader starts; the writer inserts c2, then a3. In key order: a3, b1, c2.
 fn scans(scan: impl Fn(MemCursor) -> Vec<u64> + Copy + Send + Sync + 'static) -> Vec<Vec<u64>> {
-    let seen = outcomes(move || {
+    let seen = outcomes(None, move || {
         let (mut writer, table) = Memtable::with_room(ARENA_BYTES);
         writer.insert(b"b", SeqNo(1), Kind::Put, &[1; 24]);
         let reader = thread::spawn(move || scan(table.cursor()));
