@@ -1,16 +1,20 @@
 //! The sorted list of a memtable: one writer, readers that never wait.
 //!
-//! A node is a few words of the arena: the key's first eight bytes as two words, the place of the
-//! entry's bytes, and one link for each level. The prefix lies beside the links so that a search
-//! touches one cache line a node, and the bytes only where prefixes are equal. The head is the node
+//! A node is a few words of the arena: the key's rank as two words, the place of the entry's bytes,
+//! and one link for each level. The rank lies beside the links so that a search touches one cache
+//! line a node, and the bytes only where ranks are equal. It is the eight bytes after the stem, a
+//! beginning that the keys of the memtable before this one had in common: keys that all begin with
+//! one word would otherwise have one rank. The head is the node
 //! at word 0; no link leads back to it, so a link of 0 is the end.
 //!
 //! Invariants
 //! - K1: level 0 holds every node in entry order; a level holds a subset of the level below.
-//! - K2: a node is linked, from level 0 up, after its bytes, prefix and own links are written; each
+//! - K2: a node is linked, from level 0 up, after its bytes, rank and own links are written; each
 //!   link to it is stored with release. Links are read with acquire (the arena's U3).
 //! - K3: nodes are never unlinked or changed: a node once seen stays what it is.
 //! - K4: heights come from a generator with a fixed seed: the same inserts make the same list.
+//! - K5: ranks never contradict the order of keys. Whatever sorts before every key with the stem
+//!   has the least rank, whatever sorts after them the greatest.
 //!
 //! A reader may see a node before its sequence is published; it asks for sequences at or below the
 //! published one, and the order of the list then leads it past newer ones.
@@ -30,8 +34,8 @@ use std::cmp;
 const HEIGHT_MAX: usize = 12;
 
 /// The words of a node before its links.
-const PREFIX_HIGH: u32 = 0;
-const PREFIX_LOW: u32 = 1;
+const RANK_HIGH: u32 = 0;
+const RANK_LOW: u32 = 1;
 const ENTRY: u32 = 2;
 const LINKS: u32 = 3;
 
@@ -60,6 +64,8 @@ const SEED: u64 = 0x2bc8_2a45_c69a_3c42;
 /// The newest writes in memory, sorted. Readers share it; see the module.
 pub struct Memtable {
     arena: Arena,
+    /// What the keys probably begin with.
+    stem: Box<[u8]>,
     /// Of both slabs together.
     capacity: usize,
     /// Of the words.
@@ -95,16 +101,9 @@ pub(super) struct Place {
 
 /// A key and sequence to look for.
 struct Target<'a> {
-    prefix: u64,
+    rank: u64,
     key: &'a [u8],
     seq: SeqNo,
-}
-
-impl<'a> Target<'a> {
-    #[inline]
-    fn new(key: &'a [u8], seq: SeqNo) -> Self {
-        Self { prefix: key_prefix(key), key, seq }
-    }
 }
 
 impl Memtable {
@@ -114,9 +113,30 @@ impl Memtable {
     /// `arena_bytes` is at most [`ARENA_BYTES_MAX`]; see [`Memtable::room_for`].
     #[must_use]
     pub fn with_room(arena_bytes: usize) -> (MemtableWriter, Arc<Self>) {
+        Self::with_stem(arena_bytes, Box::default())
+    }
+
+    /// As [`Memtable::with_room`], for keys that probably begin with `stem`; any key may come.
+    #[must_use]
+    pub fn with_stem(arena_bytes: usize, stem: Box<[u8]>) -> (MemtableWriter, Arc<Self>) {
         // Each slab for the worst that the other one leaves it: entries without key and value, and
         // one entry with all.
-        Self::with_slabs(arena_bytes, arena_bytes / ENTRY_OVERHEAD, arena_bytes)
+        Self::with_slabs(arena_bytes, arena_bytes / ENTRY_OVERHEAD, arena_bytes, stem)
+    }
+
+    /// What all keys here begin with; what they were expected to, where there are less than two.
+    #[must_use]
+    pub fn common_stem(&self) -> Box<[u8]> {
+        let first = self.next(HEAD, 0);
+        let (last, _) = self.descend(|_| true, |_, _| ());
+        let Some(first) = first.filter(|&first| first != last) else { return self.stem.clone() };
+        let ((first, _), (last, _)) = (self.key_and_seq(first), self.key_and_seq(last));
+        if first == last {
+            return self.stem.clone();
+        }
+        // Sorted: what the first and the last have in common, all have.
+        let common = first.iter().zip(last).take_while(|(a, b)| a == b).count();
+        Box::from(&first[..common])
     }
 
     /// An empty memtable for one large batch, with slabs of its size.
@@ -125,17 +145,23 @@ impl Memtable {
     #[must_use]
     pub fn with_room_for(entries: usize, payload_bytes: usize) -> (MemtableWriter, Arc<Self>) {
         let arena_bytes = Self::room_for(entries, payload_bytes);
-        Self::with_slabs(arena_bytes, entries, arena_bytes - entries * ENTRY_WORDS * WORD)
+        let bytes = arena_bytes - entries * ENTRY_WORDS * WORD;
+        Self::with_slabs(arena_bytes, entries, bytes, Box::default())
     }
 
-    fn with_slabs(capacity: usize, entries: usize, bytes: usize) -> (MemtableWriter, Arc<Self>) {
+    fn with_slabs(
+        capacity: usize,
+        entries: usize,
+        bytes: usize,
+        stem: Box<[u8]>,
+    ) -> (MemtableWriter, Arc<Self>) {
         assert!(capacity <= ARENA_BYTES_MAX, "no room for {capacity} bytes in one memtable");
         let (mut pen, arena) = Arena::new(LIST_WORDS + entries * ENTRY_WORDS, bytes);
         // SAFETY: made in one call.
         let head = unsafe { arena.push_words(&mut pen, [0; 3], HEIGHT_MAX) };
         assert_eq!(Node(head), HEAD);
         let (height, len) = (AtomicU32::new(1), AtomicUsize::new(0));
-        let table = Arc::new(Self { arena, capacity, entries_max: entries, height, len });
+        let table = Arc::new(Self { arena, stem, capacity, entries_max: entries, height, len });
         let splice = [HEAD; HEIGHT_MAX];
         let writer = MemtableWriter { table: table.clone(), pen, splice, random: SEED };
         (writer, table)
@@ -166,7 +192,7 @@ impl Memtable {
     /// second publication for each insert; it can come behind this signature.
     #[must_use]
     pub fn get(&self, key: &[u8], seq_max: SeqNo) -> Option<EntryRef<'_>> {
-        let (_, found) = self.find(&Target::new(key, seq_max));
+        let (_, found) = self.find(&self.target(key, seq_max));
         found.map(|node| self.entry(node)).filter(|entry| entry.key == key)
     }
 
@@ -209,10 +235,21 @@ impl Memtable {
     }
 
     #[inline]
-    fn prefix(&self, node: Node) -> u64 {
+    fn target<'a>(&self, key: &'a [u8], seq: SeqNo) -> Target<'a> {
+        // K5.
+        let rank = match key.strip_prefix(&*self.stem) {
+            Some(rest) => key_prefix(rest),
+            None if *key < *self.stem => 0,
+            None => u64::MAX,
+        };
+        Target { rank, key, seq }
+    }
+
+    #[inline]
+    fn rank(&self, node: Node) -> u64 {
         // Relaxed here and for the entry: written before the node was linked (K2).
-        let high = self.word(node, PREFIX_HIGH).load(Ordering::Relaxed);
-        let low = self.word(node, PREFIX_LOW).load(Ordering::Relaxed);
+        let high = self.word(node, RANK_HIGH).load(Ordering::Relaxed);
+        let low = self.word(node, RANK_LOW).load(Ordering::Relaxed);
         u64::from(high) << 32 | u64::from(low)
     }
 
@@ -252,7 +289,7 @@ impl Memtable {
 
     #[inline]
     fn cmp(&self, node: Node, target: &Target<'_>) -> cmp::Ordering {
-        self.prefix(node).cmp(&target.prefix).then_with(|| {
+        self.rank(node).cmp(&target.rank).then_with(|| {
             let (key, seq) = self.key_and_seq(node);
             cmp_entries(key, seq, target.key, target.seq)
         })
@@ -322,13 +359,13 @@ impl Place {
 
     /// To the first entry at or after (`key`, `seq`).
     pub(super) fn go_at_or_after(&mut self, key: &[u8], seq: SeqNo) {
-        (_, self.node) = self.table.find(&Target::new(key, seq));
+        (_, self.node) = self.table.find(&self.table.target(key, seq));
     }
 
     /// To the last entry whose key is below `key`.
     pub(super) fn go_before(&mut self, key: &[u8]) {
         // No entry of `key` itself is before its newest possible version.
-        let (last, _) = self.table.find(&Target::new(key, SeqNo::MAX));
+        let (last, _) = self.table.find(&self.table.target(key, SeqNo::MAX));
         self.node = Some(last).filter(|&node| node != HEAD);
     }
 
@@ -344,7 +381,7 @@ impl Place {
     pub(super) fn go_prev(&mut self) {
         let node = self.node.expect("invariant: a cursor moves only from an entry");
         let (key, seq) = self.table.key_and_seq(node);
-        let (last, _) = self.table.find(&Target::new(key, seq));
+        let (last, _) = self.table.find(&self.table.target(key, seq));
         self.node = Some(last).filter(|&node| node != HEAD);
     }
 }
@@ -362,7 +399,7 @@ impl MemtableWriter {
     pub fn insert(&mut self, key: &[u8], seq: SeqNo, kind: Kind, value: &[u8]) {
         assert!(key.len() <= KEY_BYTES_MAX && seq <= SeqNo::MAX);
         let value_len = u32::try_from(value.len()).expect("invariant: values have a limit");
-        let target = Target::new(key, seq);
+        let target = self.table.target(key, seq);
         self.find_splice(&target);
 
         let mut head = [0; ENTRY_HEAD];
@@ -373,7 +410,7 @@ impl MemtableWriter {
         // SAFETY: the pen is this arena's (see the field).
         let entry = unsafe { table.arena.push_bytes(&mut self.pen, [&head, key, value]) };
         let height = next_height(&mut self.random);
-        let words = [(target.prefix >> 32) as u32, target.prefix as u32, entry];
+        let words = [(target.rank >> 32) as u32, target.rank as u32, entry];
         // SAFETY: the pen is this arena's (see the field).
         let node = Node(unsafe { table.arena.push_words(&mut self.pen, words, height) });
 

@@ -10,9 +10,10 @@ use crate::env::sync::{Arc, AtomicU64, Ordering};
 use crate::env::thread;
 use proptest::prelude::*;
 
-fn filled(entries: &[VecEntry]) -> Arc<Memtable> {
+fn filled(entries: &[VecEntry], stem: &[u8]) -> Arc<Memtable> {
     let payload = entries.iter().map(|e| e.key.len() + e.value.len()).sum();
-    let (mut writer, table) = Memtable::with_room(Memtable::room_for(entries.len(), payload));
+    let room = Memtable::room_for(entries.len(), payload);
+    let (mut writer, table) = Memtable::with_stem(room, Box::from(stem));
     assert!(writer.table().has_room(entries.len(), payload));
     for entry in entries {
         writer.insert(&entry.key, entry.seq, entry.kind, &entry.value);
@@ -26,13 +27,20 @@ proptest! {
         entries in entries(),
         key in keys(),
         seq in 0u64..90,
+        // K5: whether the keys begin with it or not.
+        stem in keys(),
     ) {
-        let table = filled(&entries);
+        let table = filled(&entries, &stem);
         prop_assert_eq!(table.len(), entries.len());
         assert_same(table.cursor(), VecCursor::new(entries.clone()), &key, SeqNo(seq));
 
         let newest = entries.iter().rev().find(|e| e.key == key && e.seq <= SeqNo(seq));
         prop_assert_eq!(table.get(&key, SeqNo(seq)), newest.map(VecEntry::as_ref));
+        let next = table.common_stem();
+        let all_have_it = entries.iter().all(|entry| entry.key.starts_with(&next));
+        prop_assert!(all_have_it || next[..] == stem[..]);
+        let again = filled(&entries, &next);
+        assert_same(again.cursor(), VecCursor::new(entries.clone()), &key, SeqNo(seq));
     }
 }
 

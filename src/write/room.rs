@@ -72,7 +72,8 @@ impl Core {
         let (next, active) = if Memtable::room_for(entries, bytes) > self.options.memtable_bytes {
             Memtable::with_room_for(entries, bytes)
         } else {
-            Memtable::with_room(self.options.memtable_bytes)
+            let stem = writer.memtable.table().common_stem();
+            Memtable::with_stem(self.options.memtable_bytes, stem)
         };
         self.view.update(|view| {
             if view.active.is_empty() {
