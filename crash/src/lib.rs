@@ -11,6 +11,7 @@ pub mod directed;
 pub mod disk;
 pub mod evidence;
 pub mod fuzz;
+pub mod kill;
 pub mod life;
 pub mod pool;
 pub mod replay;

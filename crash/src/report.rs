@@ -204,7 +204,8 @@ pub struct Report {
     pub directed_s: f64,
     /// Over operations, schedule, faults and file bytes in case order, in hexadecimal.
     pub digest: String,
-    /// Whether the directed pass ran to its end; without it, missing cells fail nothing.
+    /// Whether the directed pass ran to its end, or `kill` enough rounds; without it, missing cells
+    /// and counters fail nothing.
     pub directed_whole: bool,
     /// The matrix.
     pub cells: Cells,
@@ -221,6 +222,12 @@ pub struct Report {
     /// `sweep`: operation sequences tried.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sequences: Option<u64>,
+    /// `kill`: lives of a working process, each ended and judged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rounds: Option<u64>,
+    /// `kill`: recoveries that were killed before they were done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kills_in_recovery: Option<u64>,
     /// The corruption sweep, by kind of file and damage.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub corruption: Vec<CorruptionVerdict>,
@@ -298,6 +305,8 @@ impl Report {
         }
         self.failures_all = before + other.failures_all;
         self.sequences = sum(self.sequences, other.sequences);
+        self.rounds = sum(self.rounds, other.rounds);
+        self.kills_in_recovery = sum(self.kills_in_recovery, other.kills_in_recovery);
         self.corruption.extend(other.corruption.iter().cloned());
         self.mutants.extend(other.mutants.iter().cloned());
         self.control = self.control.take().or_else(|| other.control.clone());

@@ -6,6 +6,7 @@
 //!
 //! It starts nothing: [`super::main`] does.
 
+use crate::kill::victim::Mode;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -36,6 +37,8 @@ pub enum Command {
     Sweep(SweepArgs),
     /// A given trace of operations, in lockstep with the oracle, with crashes.
     Trace(TraceArgs),
+    /// A real process on a real directory, killed at random moments.
+    Kill(KillArgs),
     /// One failure again, then shrunk.
     Replay(ReplayArgs),
     /// Seeded bugs and the layers that kill them.
@@ -47,6 +50,9 @@ pub enum Command {
     /// One layer of the rig, as `mutants` runs it on a mutated engine.
     #[command(hide = true)]
     Layer(LayerArgs),
+    /// The process that `kill` kills.
+    #[command(hide = true)]
+    Victim(VictimArgs),
 }
 
 /// Where results go, for every subcommand.
@@ -132,6 +138,46 @@ pub struct TraceArgs {
     /// Where results go.
     #[command(flatten)]
     pub output: OutputArgs,
+}
+
+/// Flags of `kill`.
+#[derive(Clone, Debug, Args)]
+pub struct KillArgs {
+    /// Where the database's directory is made; the current directory if left out. It is removed at
+    /// the end, unless a promise broke.
+    #[arg(long, value_name = "PATH")]
+    pub dir: Option<PathBuf>,
+    /// How often a process works on the database and is killed.
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub rounds: u32,
+    /// Seed of the operations and of the moments; threads are the machine's.
+    #[arg(long, value_name = "N|commit")]
+    pub seed: Option<Seed>,
+    /// Where results go.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// Flags of `victim`.
+#[derive(Clone, Debug, Args)]
+pub struct VictimArgs {
+    /// What to do.
+    pub mode: Mode,
+    /// The database.
+    pub dir: PathBuf,
+    /// Seed of the run.
+    #[arg(long)]
+    pub seed: u64,
+    /// Which life this is.
+    #[arg(long)]
+    pub life: u32,
+    /// A thread stays in the stage that comes so late; none for 0.
+    #[arg(long, default_value_t = 0)]
+    pub freeze: u64,
+    /// Closes the database under its writers after so many milliseconds; not for 0.
+    #[arg(long, default_value_t = 0)]
+    pub close_ms: u64,
 }
 
 /// Flags of `replay`.

@@ -10,8 +10,8 @@
 )]
 
 use super::cli::{
-    Budget, Cli, Command, LayerArgs, MergeArgs, MutantsArgs, OutputArgs, ReplayArgs, RunArgs, Seed,
-    Shard, StagesArgs, SweepArgs, TraceArgs, TraceFormat, WorkArgs,
+    Budget, Cli, Command, KillArgs, LayerArgs, MergeArgs, MutantsArgs, OutputArgs, ReplayArgs,
+    RunArgs, Seed, Shard, StagesArgs, SweepArgs, TraceArgs, TraceFormat, VictimArgs, WorkArgs,
 };
 use super::interrupt::Interrupt;
 use super::mutants::layers;
@@ -21,7 +21,7 @@ use super::progress::{Length, Progress};
 use super::{layer, merge, mutants, revision, trace};
 use crate::campaign::{self, Order};
 use crate::report::Report;
-use crate::{case, pool, stages, sweep};
+use crate::{case, kill, pool, stages, sweep};
 use clap::Parser;
 use kiban::env::probe::Stage;
 use kiban::env::random::{OsRandom, Random};
@@ -48,6 +48,8 @@ pub fn main() -> ExitCode {
         Some(Command::Stages(args)) => list_stages(&args),
         Some(Command::Merge(args)) => run_merge(&args),
         Some(Command::Layer(args)) => run_layer(&args),
+        Some(Command::Kill(args)) => run_kill(&args),
+        Some(Command::Victim(args)) => Ok(be_victim(args)),
     };
     match done {
         Ok(code) => ExitCode::from(code),
@@ -266,6 +268,24 @@ fn run_trace(args: &TraceArgs) -> Done {
     let task = trace::Task { case, own_options, seed: report.seed, dir: args.dir.clone() };
     trace::run(&task, &mut report, &Interrupt::install());
     deliver(&output, &report)
+}
+
+fn run_kill(args: &KillArgs) -> Done {
+    let Begin { output, mut report, .. } = begin("kill", &args.output, args.seed)?;
+    let program = std::env::current_exe()
+        .map_err(|error| environment(format!("where is this program? {error}")))?;
+    let task = kill::Task { program, dir: args.dir.clone(), rounds: args.rounds };
+    let mut progress = Progress::begin(Length::Count(u64::from(args.rounds)));
+    kill::run(&task, &mut report, &Interrupt::install(), &mut |done, totals, failures| {
+        progress.update(done, totals, failures);
+    });
+    progress.end();
+    deliver(&output, &report)
+}
+
+fn be_victim(args: VictimArgs) -> u8 {
+    let VictimArgs { mode, dir, seed, life, freeze, close_ms } = args;
+    kill::victim::main(&kill::victim::Order { mode, dir, seed, life, freeze, close_ms })
 }
 
 fn run_layer(args: &LayerArgs) -> Done {

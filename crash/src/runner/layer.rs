@@ -4,7 +4,7 @@
 //! - A layer ends at its first broken promise, and shrinks it.
 //! - A panic of the engine is a broken promise; an abort or an endless loop is for the process that
 //!   started this one to see.
-//! - Equal seeds and budgets give equal results on equal engines.
+//! - Equal seeds and budgets give equal results on equal engines, but for KILL.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "outside the engine")]
 
 use crate::adapter::SimFs;
@@ -13,8 +13,10 @@ use crate::case::Profile;
 use crate::check::Shares;
 use crate::corruption::{self, Effort};
 use crate::disk::Disk;
+use crate::kill;
 use crate::pool::{Budget, panic_text};
 use crate::report::{Failure, Report};
+use crate::runner::interrupt::Interrupt;
 use kiban::env::Env;
 use kiban::env::random::SeededRandom;
 use kiban::env::sync::Arc;
@@ -49,6 +51,7 @@ pub fn run(name: &str, task: Task, report: &mut Report) -> Result<(), String> {
         "SEQ" => lockstep(task, report),
         "FLIP" => flips(task, report),
         "CRASH" | "RECR" | "ERR" | "DIRECT" => crashes(name, task, report),
+        "KILL" => kills(task, report)?,
         other => return Err(format!("no layer is called {other}")),
     }
     report.judge();
@@ -156,6 +159,16 @@ fn crashes(name: &str, task: Task, report: &mut Report) {
     report.interrupted = false;
     // What the engine may not do is the matter here, not how fast it does the rest.
     report.diverged = false;
+}
+
+/// As many rounds of killed processes as there are cases. They are real threads: what they find
+/// does not repeat.
+fn kills(task: Task, report: &mut Report) -> Result<(), String> {
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let rounds = u32::try_from(task.cases).map_err(|error| error.to_string())?;
+    let task = kill::Task { program, dir: Some(std::env::temp_dir()), rounds };
+    kill::run(&task, report, &Interrupt::default(), &mut |_, _, _| {});
+    Ok(())
 }
 
 /// The corruption sweep over as many databases as there are cases.

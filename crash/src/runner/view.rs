@@ -44,6 +44,7 @@ fn title(command: &str) -> &str {
         "run" => "crash campaign",
         "sweep" => "exhaustive sweep",
         "mutants" => "seeded bugs",
+        "kill" => "killed processes",
         "merge" => "merged result",
         other => other,
     }
@@ -120,6 +121,9 @@ fn facts(report: &Report) -> Vec<(String, String)> {
     }
     if let Some(sequences) = report.sequences {
         fact("sequences", grouped(sequences));
+    }
+    if let Some(kills) = report.kills_in_recovery {
+        fact("kills in recovery", grouped(kills));
     }
     for (name, n) in [
         ("cases", totals.cases),

@@ -44,6 +44,7 @@ pub const LAYERS: &[Layer] = &[
     layer("RECR", Way::Cases(200), 900, "crashes inside and after recoveries"),
     layer("DIRECT", Way::Cases(1), 300, "the directed pass: every stage, fault and outcome"),
     layer("UNIT", Way::Tests(&["--package", "kiban", "--lib"]), 240, "the engine's own unit tests"),
+    layer("KILL", Way::Cases(60), 300, "killed processes on a real directory"),
     layer("SCHED", Way::Tests(&["--package", "kiban-loom"]), 600, "loom: kernels, bounded"),
     layer(
         "SxC",
