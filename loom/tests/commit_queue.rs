@@ -172,10 +172,10 @@ fn the_strictest_sync_of_a_group_wins() {
 }
 
 /// While `a` leads, `b` and `1` join; the group of both fails. Allowed: both get its error, in
-/// either order, and `a` none (P1). Not bounded in preemptions.
+/// either order, and `a` none (P1); `d` gets on after them. Bounded at three preemptions.
 #[test]
 fn every_member_of_a_failed_group_gets_the_error() {
-    let seen = outcomes(None, || {
+    let seen = outcomes(Some(3), || {
         let world = World::new();
         let mut others = Vec::new();
         let a = world.write_led_by('a', |group| {
@@ -198,9 +198,10 @@ fn every_member_of_a_failed_group_gets_the_error() {
             assert!(matches!(ack, Err(Error::ReadOnly)), "P1: {name} got {ack:?}");
             acks.push((name, ack));
         }
+        acks.push(('d', world.write('d')));
         world.log(&acks)
     });
-    assert_eq!(seen, set(&["a|b1+", "a|1b+"]));
+    assert_eq!(seen, set(&["a|b1+|d", "a|1b+|d"]));
 }
 
 /// While `a` leads, `b` and `c` join; the one that leads both panics. Allowed: it panics, the other
@@ -275,14 +276,15 @@ fn a_cohort_completes_while_its_deadline_passes() {
     assert_eq!(seen, set(&["1+|23+", "1+|2+|3+"]));
 }
 
-/// Three writers, one of which comes back at once, as `d`. When a leader is done, one that waits
-/// may have its result and another a group to lead: both must look again, or the second sleeps for
-/// ever (B1). Allowed: any grouping with `a` before `d`. Bounded at two preemptions.
+/// Three writers in both lanes, one of which comes back at once, as `d`. When a leader is done, one
+/// that waits may have its result (its group was taken along) and another a group to lead: both
+/// must look again, or the second sleeps for ever (B1). Allowed: any grouping with `a` before `d`.
+/// Bounded at three preemptions.
 #[test]
 fn whoever_waits_looks_again_when_a_leader_is_done() {
-    let seen = outcomes(Some(2), || {
+    let seen = outcomes(Some(3), || {
         let world = World::new();
-        let others = ['b', 'c'].map(|name| {
+        let others = ['b', '1'].map(|name| {
             let world = world.clone();
             (name, thread::spawn(move || world.write(name)))
         });
