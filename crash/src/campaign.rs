@@ -64,7 +64,7 @@ impl Order {
             shard: (0, 1),
             directed: true,
             first_only: false,
-            case_limit: Duration::from_secs(60),
+            case_limit: Duration::from_secs(300),
         }
     }
 }
