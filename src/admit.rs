@@ -9,12 +9,12 @@
 //! - Back-pressure grows smoothly: from `runs_slow` on each write is delayed a little more, so that
 //!   few ever come to the stop.
 //!
-//! Bound: after the stop no write joins, and what has joined already fits into one memtable more
-//! (groups take no member beyond a quarter of a memtable, and there are three at the most: two open
-//! and one led) or into arenas of their own.
+//! Bound: what has joined and is not applied yet counts as if it were in the memtable, so no group
+//! needs a memtable more than there may be.
 
 use crate::batch::WriteBatch;
 use crate::engine::Core;
+use crate::engine::queue::Load;
 use crate::env::sync::Ordering;
 use crate::error::{Error, Result};
 use crate::listener::StallCause;
@@ -31,20 +31,21 @@ impl Core {
             return self.work_for_room(batch);
         }
         self.delay(deadline_ns)?;
-        let Some(cause) = self.stall_cause(batch) else { return Ok(()) };
+        let none = Load::default();
+        let Some(cause) = self.stall_cause(batch, none) else { return Ok(()) };
         let begun = self.env.clock.now_ns();
-        self.options.listener.stall_begun(cause);
+        self.tell_listener(|listener| listener.stall_begun(cause));
         let waited = self.wait_for_room(batch, deadline_ns);
         let stalled_ns = self.env.clock.now_ns().saturating_sub(begun);
         self.counters.note_stall(cause, stalled_ns);
-        self.options.listener.stall_ended(cause, stalled_ns);
+        self.tell_listener(|listener| listener.stall_ended(cause, stalled_ns));
         waited
     }
 
     /// Does on this thread what the write can't go without, and what is due.
     fn work_for_room(&self, batch: &WriteBatch) -> Result<()> {
         self.renew_used_up_reservation()?;
-        let cause = self.stall_cause(batch);
+        let cause = self.stall_cause(batch, Load::default());
         if let Some(StallCause::Memtables | StallCause::Logs) = cause {
             self.counters.stalls.add(1);
             self.make_logs_obsolete()?;
@@ -60,7 +61,8 @@ impl Core {
         loop {
             let since = self.signals.now();
             self.health.check_writable()?;
-            let Some(cause) = self.stall_cause(batch) else { return Ok(()) };
+            let none = Load::default();
+            let Some(cause) = self.stall_cause(batch, none) else { return Ok(()) };
             match cause {
                 StallCause::FileNumbers => {
                     self.renew_used_up_reservation()?;
@@ -71,14 +73,10 @@ impl Core {
                 }
                 _ => {}
             }
-            let left = deadline_ns.map(|until| until.saturating_sub(self.env.clock.now_ns()));
-            let got_on = left != Some(0) && {
-                let got_on = self.get_on(since, left);
-                // The handle's own state says more than the try that failed.
-                self.health.check_writable()?;
-                got_on?
-            };
-            if !got_on {
+            let got_on = self.get_on(since, deadline_ns);
+            // The handle's own state says more than the try that failed.
+            self.health.check_writable()?;
+            if !got_on? {
                 let cause = format!("its deadline passed while it waited: {cause}");
                 return Err(Error::Stalled { cause });
             }
@@ -103,12 +101,14 @@ impl Core {
         let delay_ns = u128::from(self.options.write_delay_max_ns) * u128::from(behind * behind)
             / u128::from(whole * whole);
         let delay_ns = delay_ns as u64;
-        if deadline_ns.is_some_and(|until| self.env.clock.now_ns() + delay_ns > until) {
+        let clock = &*self.env.clock;
+        if deadline_ns.is_some_and(|until| clock.now_ns().saturating_add(delay_ns) > until) {
             let cause = "its deadline would pass in the delay that holds writes back".to_string();
             return Err(Error::Stalled { cause });
         }
         self.counters.note_delay(delay_ns);
-        self.env.clock.sleep_ns(delay_ns);
+        // A close ends it.
+        self.signals.pause(clock, delay_ns);
         Ok(())
     }
 }

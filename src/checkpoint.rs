@@ -137,7 +137,8 @@ impl Core {
         };
         let mut log = LogWriter::create(&*self.env.fs, target, number, db, &start, 0)?;
         let mut next = version.flushed_seq.next();
-        for source in self.log_numbers()? {
+        // D4: what a recovery has dropped for good may still lie in logs below the floor.
+        for source in self.log_numbers()?.into_iter().filter(|log| *log >= version.log_floor) {
             let path = file_path(&self.dir, FileKind::Log, source);
             let bytes = read_file(&*self.env.fs, &path, u64::MAX)
                 .map_err(|e| Error::io(&path, "read log", e))?;

@@ -342,7 +342,7 @@ mod tests {
         db.flush()?;
         let since = db.core.signals.now();
         db.core.compact_range(&key_range::<&[u8]>(&(..)))?;
-        assert!(db.core.signals.await_progress(since, Some(0))?);
+        assert!(db.core.signals.await_progress(since, Some((&*db.core.env.clock, 0)))?);
         Ok(())
     }
 }

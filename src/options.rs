@@ -93,7 +93,7 @@ options! {
     /// Runs from which the shared handle holds each write back a little, the more the nearer the
     /// stop is (default 12; at or above `runs_stop` none is held back).
     runs_slow: usize = 12;
-    /// The longest that one write is held back so, in nanoseconds (default 1 ms).
+    /// The longest that one write is held back so, in nanoseconds (default 1 ms, at most 1 s).
     write_delay_max_ns: u64 = 1_000_000;
     /// Runs at which writes wait for maintenance (default 20, more than `tier_runs`).
     runs_stop: usize = 20;
@@ -186,6 +186,7 @@ impl KibanOptions {
             ("tier_runs", self.tier_runs as u64, 1 << 20),
             ("value_bytes_max", self.value_bytes_max as u64, 1 << 30),
             ("batch_bytes_max", self.batch_bytes_max as u64, 1 << 30),
+            ("write_delay_max_ns", self.write_delay_max_ns, 1_000_000_000),
             ("filter_bits_per_key", u64::from(self.filter_bits_per_key), 64),
         ];
         for (option, value, max) in at_most {

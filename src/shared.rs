@@ -416,7 +416,9 @@ impl Handle {
         if let Some(workers) = workers {
             workers.join();
         }
-        if let Some(notifier) = notifier.filter(|_| may_wait) {
+        // One that was started while the engine closed; now none is any more.
+        let late = self.threads.lock().notifier.take();
+        for notifier in [notifier, late].into_iter().flatten().filter(|_| may_wait) {
             // Receipts that panic end in the notifier.
             let _ = notifier.join();
         }

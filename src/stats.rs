@@ -108,6 +108,8 @@ counters! {
     delay_ns,
     /// Receipts whose function panicked.
     receipt_panics,
+    /// Calls of the listener that panicked.
+    listener_panics,
 }
 
 impl Counters {

@@ -42,6 +42,8 @@ impl Core {
             report.entries += summary.entries;
             report.table_bytes += summary.bytes;
         }
+        drop(view);
+        self.reader_ended();
         self.verify_logs(&mut report)?;
         self.verify_manifest()?;
         Ok(report)
@@ -51,6 +53,8 @@ impl Core {
     fn verify_manifest(&self) -> Result<()> {
         // Held so that no edit is on its way.
         let _maintainer = self.maintainer.lock();
+        // L1: after a close the files are another handle's.
+        self.health.check_readable()?;
         let path = self.dir.join(CURRENT);
         let Some(current) = current::read(&self.env, &self.dir)? else {
             return Err(Error::corruption(&path, 0, "the file, which is missing"));
@@ -69,6 +73,7 @@ impl Core {
     fn verify_logs(&self, report: &mut VerifyReport) -> Result<()> {
         // Held so that no log is given up; writers go on, and append beyond these ends.
         let _maintainer = self.maintainer.lock();
+        self.health.check_readable()?;
         let ends = self.writer.lock().as_ref().map(|writer| writer.logs.ends());
         for LogPosition { log: number, offset: end } in ends.unwrap_or_default() {
             let path = self.path_of(FileKind::Log, number);

@@ -87,10 +87,14 @@ impl World {
         lead: impl FnOnce(&mut Group) -> Result<SeqNo>,
     ) -> Result<SeqNo> {
         let write = Write { records: &[name as u8], count: 1, sync: name.is_ascii_digit() };
-        let may_join = || {
-            // The queue's lock is held, so whoever leads now sees this one behind it.
-            *self.joined.lock() += 1;
-            self.join.notify_all();
+        // Asked once or twice, in one piece.
+        let asked = std::cell::Cell::new(false);
+        let may_join = |_| {
+            if !asked.replace(true) {
+                // The queue's lock is held, so whoever leads now sees this one behind it.
+                *self.joined.lock() += 1;
+                self.join.notify_all();
+            }
             true
         };
         self.queue.commit(&write, &mut None, may_join, lead).expect("it may join")

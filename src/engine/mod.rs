@@ -29,6 +29,7 @@ use crate::env::Env;
 use crate::env::fs::LockGuard;
 use crate::env::sync::{Arc, AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Mutex, Ordering};
 use crate::error::{Error, Result};
+use crate::listener::Listener;
 use crate::memtable::MemtableWriter;
 use crate::options::KibanOptions;
 use crate::stats::Counters;
@@ -64,6 +65,8 @@ pub(crate) struct Maintainer {
     pub(crate) slots: [Slot; 2],
     /// Tables in which damage was found: no further pick takes them.
     pub(crate) fenced: BTreeSet<FileNumber>,
+    /// Whether the last look found as many runs as there may be, and none to merge.
+    pub(crate) is_stuck: bool,
     /// The first damage that fenced one.
     pub(crate) damage: Option<Error>,
     /// Tables that a durable edit removed; each goes when its last reader has gone (G2).
@@ -148,6 +151,12 @@ impl Core {
         let error = self.health.poison(error);
         self.signals.tell_step(Some(&error));
         error
+    }
+
+    /// Tells the listener; a panic in it goes no further.
+    pub(crate) fn tell_listener(&self, tell: impl FnOnce(&dyn Listener)) {
+        let told = catch_unwind(AssertUnwindSafe(|| tell(&*self.options.listener)));
+        self.counters.listener_panics.add(u64::from(told.is_err()));
     }
 
     /// Poisons if a sync or a write into a log is in doubt.

@@ -38,11 +38,13 @@ impl Core {
     /// # Errors
     /// `Stalled` where the reservation is used up; the next step of maintenance renews it.
     pub(crate) fn allocate_log(&self) -> Result<FileNumber> {
-        if self.reservation_is_used_up() {
+        let number = self.allocate_file();
+        // Looked at afterwards: two that looked before would both take the last one.
+        if number.0 >= self.reserved_files.load(Ordering::Relaxed) {
             let cause = "no reserved file number is left until maintenance gets on".to_string();
             return Err(Error::Stalled { cause });
         }
-        Ok(self.allocate_file())
+        Ok(number)
     }
 
     /// The reservation that an edit made now should hold; it counts once the edit is durable.

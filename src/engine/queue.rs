@@ -18,7 +18,7 @@
 mod cohort;
 mod group;
 
-pub use group::{Group, Receipt};
+pub use group::{Group, Load, Receipt};
 
 use crate::base::key::SeqNo;
 use crate::env::clock::{self, Clock};
@@ -52,6 +52,8 @@ struct State {
     next_id: u64,
     leading: bool,
     cohort: Cohort,
+    /// What is led, and not applied yet.
+    led: Load,
     /// The open durable group has waited for its cohort in vain.
     gave_up: bool,
     spare: Vec<u8>,
@@ -90,6 +92,7 @@ impl CommitQueue {
             next_id: 2,
             leading: false,
             cohort: Cohort::new(patience_ns_max),
+            led: Load::default(),
             gave_up: false,
             spare: Vec::new(),
         };
@@ -98,8 +101,9 @@ impl CommitQueue {
 
     /// Writes in a group, which `lead` carries through the log and into the memtable. `lead` runs
     /// on this thread or on another member's; it returns the group's first sequence. Returns the
-    /// last sequence of this writer's own records, or `None` if `may_join`, which is asked under
-    /// the queue's lock, said no: then nothing was done. A `receipt` is taken only where it joined.
+    /// last sequence of this writer's own records, or `None` if `may_join` said no: then nothing
+    /// was done. It is asked under the queue's lock, alone and behind all that has joined. A
+    /// `receipt` is taken only where it joined.
     ///
     /// # Errors
     /// The group's.
@@ -107,7 +111,7 @@ impl CommitQueue {
         &self,
         write: &Write<'_>,
         receipt: &mut Option<Receipt>,
-        may_join: impl Fn() -> bool,
+        may_join: impl Fn(Load) -> bool,
         lead: impl FnOnce(&mut Group) -> Result<SeqNo>,
     ) -> Option<Result<SeqNo>> {
         assert!(write.count > 0, "an empty batch has no place in the commit order");
@@ -123,17 +127,19 @@ impl CommitQueue {
         &self,
         write: &Write<'_>,
         receipt: &mut Option<Receipt>,
-        may_join: impl Fn() -> bool,
+        may_join: impl Fn(Load) -> bool,
     ) -> Option<(MutexGuard<'_, State>, Seat)> {
         let lane = usize::from(write.sync);
         let mut state = self.state.lock();
         loop {
             // Asked again after every wait: what was true before it may be so no longer.
-            if !may_join() {
+            if !may_join(Load::default()) {
                 return None;
             }
             let open = &state.open[lane];
-            if open.is_empty() || open.records.len() + write.records.len() <= self.group_bytes_max {
+            let bytes = open.records.len() + write.records.len();
+            // What has joined needs room too; when it is applied this writer is woken.
+            if may_join(state.joined()) && (open.is_empty() || bytes <= self.group_bytes_max) {
                 break;
             }
             state = self.wake.wait(state);
@@ -192,8 +198,13 @@ impl CommitQueue {
         let led = state.take(lane);
         // A durable group that is ready goes along, and so does what is buffered: one append.
         let other = 1 - lane;
-        let joins = !state.open[other].is_empty() && state.is_ready(other);
+        let bytes = led.records.len() + state.open[other].records.len();
+        let fits = bytes <= self.group_bytes_max;
+        let joins = fits && !state.open[other].is_empty() && state.is_ready(other);
         let other = joins.then(|| state.take(other));
+        for group in [Some(&led), other.as_ref()].into_iter().flatten() {
+            state.led = state.led.and(group.load());
+        }
         drop(state);
         let of_both = [Some(&led), other.as_ref()];
         let durable = of_both.into_iter().flatten().filter(|group| group.sync);
@@ -216,6 +227,11 @@ impl CommitQueue {
 }
 
 impl State {
+    /// Everything that has joined and is not applied yet.
+    fn joined(&self) -> Load {
+        self.led.and(self.open[BUFFERED].load()).and(self.open[DURABLE].load())
+    }
+
     /// Whether a group of this lane can be led now.
     fn is_ready(&self, lane: usize) -> bool {
         lane == BUFFERED || self.gave_up || self.cohort.is_complete(self.open[DURABLE].members())
@@ -260,6 +276,7 @@ impl Drop for Led<'_> {
         records.clear();
         let mut state = self.queue.state.lock();
         state.leading = false;
+        state.led = Load::default();
         if self.durable > 0 {
             let queued = state.open[DURABLE].members();
             state.cohort.led(self.durable, queued, self.group.sync_ns);

@@ -125,11 +125,16 @@ impl Signals {
         Since(self.state.lock().tries)
     }
 
-    /// Waits until a try has ended after `since`, or for `left_ns`; false if the time is up.
+    /// Waits until a try has ended after `since`, or until a deadline by a clock; false if it has
+    /// passed.
     ///
     /// # Errors
     /// That of a try which failed after `since`; `Closed` once stopped.
-    pub fn await_progress(&self, since: Since, left_ns: Option<u64>) -> Result<bool> {
+    pub fn await_progress(
+        &self,
+        since: Since,
+        deadline: Option<(&dyn Clock, u64)>,
+    ) -> Result<bool> {
         let mut state = self.state.lock();
         loop {
             if state.stopped {
@@ -139,10 +144,15 @@ impl Signals {
                 let failed = state.failed.as_ref().filter(|(at, _)| *at > since.0);
                 return failed.map_or(Ok(true), |(_, error)| Err(error.clone()));
             }
-            let Some(left) = left_ns else {
+            let Some((clock, until)) = deadline else {
                 state = self.progress.wait(state);
                 continue;
             };
+            // Wake-ups without progress do not make it longer.
+            let left = until.saturating_sub(clock.now_ns());
+            if left == 0 {
+                return Ok(false);
+            }
             let expired;
             (state, expired) = clock::wait_timeout(&self.progress, &self.state, state, left);
             if expired && state.tries <= since.0 && !state.stopped {

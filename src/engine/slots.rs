@@ -6,7 +6,8 @@
 
 use super::output::Output;
 use crate::base::key::SeqNo;
-use crate::version::{Plan, RunId, TableSlice};
+use crate::env::sync::Arc;
+use crate::version::{Plan, RunId, TableSlice, Version};
 use crate::wal::PreparedLog;
 
 /// Where a lane stands between two steps.
@@ -24,8 +25,8 @@ pub(crate) enum Planned {
     Flush,
     /// The next log.
     NextLog,
-    /// Runs, into fewer.
-    Compact(Plan),
+    /// Runs, into fewer; their places are those in this version.
+    Compact(Plan, Arc<Version>),
 }
 
 /// What was built; its files are synced.

@@ -23,15 +23,16 @@ use crate::table::Purpose;
 use crate::version::{Plan, Reason, TableSlice, Version};
 
 impl Core {
-    pub(super) fn build_compaction(&self, plan: Plan) -> Result<Built, Failed> {
-        let version = self.version();
+    /// `version` is the one that the plan was made for: flushes may have put runs in front of its
+    /// own since.
+    pub(super) fn build_compaction(&self, plan: Plan, version: &Version) -> Result<Built, Failed> {
         let newest = version.runs[plan.runs.start].id();
         if plan.reason == Reason::Move {
-            let slices = inputs(&version, &plan);
+            let slices = inputs(version, &plan);
             return Ok(Built::Compact(plan, newest, Output { tables: Vec::new() }, slices));
         }
-        let output = self.merge_runs(&version, &plan);
-        let output = output.map_err(|error| Failed { error, inputs: inputs(&version, &plan) })?;
+        let output = self.merge_runs(version, &plan);
+        let output = output.map_err(|error| Failed { error, inputs: inputs(version, &plan) })?;
         let slices = output.tables.iter().cloned().map(TableSlice::whole).collect();
         Ok(Built::Compact(plan, newest, output, slices))
     }

@@ -87,29 +87,33 @@ impl Core {
         Ok(())
     }
 
-    /// Waits for a step, or does one; false if the time is up.
+    /// Waits for a step, or does one; false if the deadline has passed.
     ///
     /// # Errors
     /// That of the step; `Stalled`, or the first damage, where there is nothing to do.
-    pub(crate) fn get_on(&self, since: Since, left_ns: Option<u64>) -> Result<bool> {
+    pub(crate) fn get_on(&self, since: Since, deadline_ns: Option<u64>) -> Result<bool> {
         self.health.check_writable()?;
+        let deadline = deadline_ns.map(|until| (&*self.env.clock, until));
         if self.signals.has_workers() {
             self.signals.tell_due(Lane::Flush);
             self.signals.tell_due(Lane::Compact);
-            return self.signals.await_progress(since, left_ns);
+            return self.signals.await_progress(since, deadline);
         }
         match self.maintain_step()? {
-            MaintainStep::Idle => Err(self.nothing_to_merge()),
-            MaintainStep::Busy => self.signals.await_progress(since, left_ns),
+            MaintainStep::Idle => self.why_stuck().map(|()| true),
+            MaintainStep::Busy => self.signals.await_progress(since, deadline),
             _ => Ok(true),
         }
     }
 
-    pub(super) fn nothing_to_merge(&self) -> Error {
+    /// Why the last look found nothing to do, if that was since nothing can be merged. Otherwise
+    /// another thread has done what was to be done.
+    pub(super) fn why_stuck(&self) -> Result<()> {
+        let maintainer = self.maintainer.lock();
+        let Some(maintainer) = maintainer.as_ref().filter(|m| m.is_stuck) else { return Ok(()) };
         // C1: no stall, which would be worth another try.
-        let damage = self.maintainer.lock().as_ref().and_then(|m| m.damage.clone());
         let cause = || "as many runs as there may be, and none to merge".to_string();
-        damage.unwrap_or_else(|| Error::Stalled { cause: cause() })
+        Err(maintainer.damage.clone().unwrap_or_else(|| Error::Stalled { cause: cause() }))
     }
 
     pub(super) fn is_full(&self, version: &Version) -> bool {
@@ -124,6 +128,8 @@ impl Core {
         if !self.signals.has_workers() {
             return self.maintain_all().map(|()| true);
         }
+        // A failure after this look is seen by the wait.
+        self.health.check_writable()?;
         self.signals.tell_due(Lane::Flush);
         self.signals.tell_due(Lane::Compact);
         let settled = self.signals.await_settled(&*self.env.clock, timeout_ns);

@@ -75,15 +75,18 @@ impl Core {
         MaintainStep::Idle
     }
 
-    fn plan_lane(&self, maintainer: &Maintainer, lane: Lane) -> Option<Planned> {
+    fn plan_lane(&self, maintainer: &mut Maintainer, lane: Lane) -> Option<Planned> {
         let view = self.view.load();
         match lane {
             Lane::Flush if self.wants_next_log() => Some(Planned::NextLog),
             // A flush adds a run, so at the stop threshold a merge goes first (B1).
             Lane::Flush if view.frozen.is_empty() || self.is_full(&view.version) => None,
             Lane::Flush => Some(Planned::Flush),
-            Lane::Compact => pick::pick(&view.version, &self.pick_options(), &maintainer.fenced)
-                .map(Planned::Compact),
+            Lane::Compact => {
+                let plan = pick::pick(&view.version, &self.pick_options(), &maintainer.fenced);
+                maintainer.is_stuck = plan.is_none() && self.is_full(&view.version);
+                plan.map(|plan| Planned::Compact(plan, view.version.clone()))
+            }
         }
     }
 
@@ -97,8 +100,8 @@ impl Core {
                 self.build_flush().inspect(|_| self.counters.flush_ns.add(taken_ns()))
             }
             Planned::NextLog => self.build_next_log(),
-            Planned::Compact(plan) => {
-                let built = self.build_compaction(plan);
+            Planned::Compact(plan, version) => {
+                let built = self.build_compaction(plan, &version);
                 built.inspect(|_| self.counters.compaction_ns.add(taken_ns()))
             }
         };
@@ -150,14 +153,15 @@ impl Core {
                 return self.signals.await_progress(since, None).map(|_| false);
             }
             Slot::Empty => {
-                let runs = 0..self.version().runs.len();
+                let version = self.version();
+                let runs = 0..version.runs.len();
                 if runs.is_empty() {
                     *slot = Slot::Empty;
                     return Ok(true);
                 }
                 drop(guard);
                 let plan = Plan { runs, range: range.clone(), reason: Reason::Asked };
-                let built = self.build(Lane::Compact, Planned::Compact(plan));
+                let built = self.build(Lane::Compact, Planned::Compact(plan, version));
                 // Another thread may have installed it meanwhile, and be at the next.
                 built.and_then(|_| self.step(&[Lane::Compact])).map(|_| true)
             }
@@ -170,7 +174,8 @@ impl Core {
                 self.install_built(maintainer, built).map(|()| false)
             }
         };
-        // B1: whoever found the lane taken waits for this.
+        // B1: whoever found the lane taken waits for this, and a flush for the room it made.
+        LANES.into_iter().for_each(|lane| self.signals.tell_due(lane));
         self.signals.tell_step(done.as_ref().err());
         done
     }

@@ -61,7 +61,7 @@ impl Core {
             let turn = self.turn(lane);
             let failed = turn.is_err();
             if let Err(error) = &turn {
-                self.options.listener.maintenance_failed(error);
+                self.tell_listener(|listener| listener.maintenance_failed(error));
             }
             self.signals.end_turn(lane, &turn);
             if self.health.is_poisoned() {
@@ -93,9 +93,8 @@ impl Core {
                 _ => did = true,
             }
         }
-        let is_stuck = lane == Lane::Compact && !did;
-        if is_stuck && self.view.with(|view| self.is_full(&view.version)) {
-            return Err(self.nothing_to_merge());
+        if lane == Lane::Compact && !did {
+            self.why_stuck()?;
         }
         Ok(did)
     }

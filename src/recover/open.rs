@@ -66,6 +66,7 @@ pub(crate) fn open(dir: &Path, options: KibanOptions) -> Result<(Core, RecoveryR
         manifest,
         slots: [Slot::Empty, Slot::Empty],
         fenced: BTreeSet::new(),
+        is_stuck: false,
         damage: None,
         zombies: Vec::new(),
         dead_logs: Vec::new(),
@@ -136,7 +137,7 @@ fn core(
     let tables_max = options.open_files_max;
     let tables = TableCache::new(env.fs.clone(), dir.to_path_buf(), backend, tables_max);
     let version = Arc::new(ground.version.clone());
-    // A quarter, so that the groups under way fit into one memtable more (`admit`).
+    // A quarter, so that a group leaves little of a memtable unused.
     let group_bytes_max = GROUP_BYTES_MAX.min(options.memtable_bytes / 4);
     let patience_ns_max = options.cohort_wait_max_ns;
     let queue = CommitQueue::new(env.clock.clone(), group_bytes_max, patience_ns_max);

@@ -51,7 +51,7 @@ impl Core {
         let write = Write { records: batch.records(), count: batch.count(), sync };
         let seq = loop {
             admit(batch, deadline_ns)?;
-            let may_join = || self.stall_cause(batch).is_none();
+            let may_join = |joined| self.stall_cause(batch, joined).is_none();
             let lead = |group: &mut Group| self.lead(group);
             if let Some(led) = self.queue.commit(&write, &mut receipt, may_join, lead) {
                 break led?;

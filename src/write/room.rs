@@ -8,7 +8,7 @@
 //! - A batch larger than a memtable or a log gets an arena and log space of its own.
 
 use crate::batch::WriteBatch;
-use crate::engine::queue::Group;
+use crate::engine::queue::{Group, Load};
 use crate::engine::signals::Lane;
 use crate::engine::{Core, Writer};
 use crate::env::probe::Stage;
@@ -98,11 +98,17 @@ impl Core {
         Ok(())
     }
 
-    /// What this batch would have to wait for now.
-    pub(crate) fn stall_cause(&self, batch: &WriteBatch) -> Option<StallCause> {
+    /// What this batch would have to wait for now, behind what has `joined` and is not applied yet.
+    pub(crate) fn stall_cause(&self, batch: &WriteBatch, joined: Load) -> Option<StallCause> {
+        let all = joined.and(Load { records: batch.len(), bytes: batch.bytes() });
         let (no_memtable, full, all_flushed) = self.view.with(|view| {
-            let last_one = view.frozen.len() + 1 >= self.options.memtables_max;
-            let no_room = last_one && !view.active.has_room(batch.len(), batch.bytes());
+            let has_room = |load: Load| view.active.has_room(load.records, load.bytes);
+            let freezes = match has_room(all) {
+                true => 0,
+                false if joined == Load::default() || has_room(joined) => 1,
+                false => 2,
+            };
+            let no_room = freezes > 0 && view.frozen.len() + freezes >= self.options.memtables_max;
             let full = view.version.runs.len() >= self.options.runs_stop;
             (no_room, full, view.frozen.is_empty() && view.active.is_empty())
         });

@@ -30,7 +30,28 @@ pub struct Group {
     outcome: Option<Arc<Outcome>>,
 }
 
+/// So much is to be written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Records.
+    pub records: usize,
+    /// Bytes of them.
+    pub bytes: usize,
+}
+
+impl Load {
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self { records: self.records + other.records, bytes: self.bytes + other.bytes }
+    }
+}
+
 impl Group {
+    pub(super) fn load(&self) -> Load {
+        Load { records: self.count as usize, bytes: self.records.len() }
+    }
+
     pub(super) fn open(id: u64, sync: bool) -> Self {
         Self {
             records: Vec::new(),

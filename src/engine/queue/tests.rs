@@ -16,7 +16,7 @@ fn commit(
     lead: impl FnOnce(&mut Group) -> Result<SeqNo>,
 ) -> Result<SeqNo> {
     let write = Write { records, count: records.len() as u32, sync };
-    queue.commit(&write, &mut None, || true, lead).expect("it may join")
+    queue.commit(&write, &mut None, |_| true, lead).expect("it may join")
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn who_may_not_join_has_done_nothing() {
     let queue = queue();
     let mut receipt: Option<Receipt> = Some(Box::new(|_| {}));
     let write = Write { records: b"x", count: 1, sync: false };
-    let refused = queue.commit(&write, &mut receipt, || false, |_| Ok(SeqNo(1)));
+    let refused = queue.commit(&write, &mut receipt, |_| false, |_| Ok(SeqNo(1)));
     assert!(refused.is_none() && receipt.is_some());
     let mut seen = 0;
     commit(&queue, b"y", false, |group| {

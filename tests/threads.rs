@@ -1,0 +1,220 @@
+//! Defects that a reviewer found in the shared handle, each as the smallest run that showed it.
+//!
+//! A clock that is slow for one thread, by its name, makes room for the interleaving; nothing here
+//! asserts a time.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "the real outside")]
+
+use kiban::env::Env;
+use kiban::env::clock::{Clock, OsClock};
+use kiban::{Error, KibanOptions, Listener, Reads, SharedKiban, WriteBatch};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// A clock that keeps threads of one name waiting.
+struct Slow {
+    clock: OsClock,
+    name: &'static str,
+    millis: AtomicU64,
+}
+
+impl Clock for Slow {
+    fn now_ns(&self) -> u64 {
+        if std::thread::current().name() == Some(self.name) {
+            std::thread::sleep(Duration::from_millis(self.millis.load(Ordering::Relaxed)));
+        }
+        self.clock.now_ns()
+    }
+
+    fn sleep_ns(&self, duration_ns: u64) {
+        self.clock.sleep_ns(duration_ns);
+    }
+}
+
+fn slow(name: &'static str, millis: u64) -> (Arc<Slow>, Env) {
+    let clock = Arc::new(Slow { clock: OsClock::new(), name, millis: AtomicU64::new(millis) });
+    let env = Env { clock: clock.clone(), ..Env::os() };
+    (clock, env)
+}
+
+fn batch(key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> WriteBatch {
+    let mut batch = WriteBatch::new();
+    batch.put(key, value);
+    batch
+}
+
+/// Waits for a thread with a patience that no healthy run needs.
+fn end<T>(thread: JoinHandle<T>, what: &str) -> T {
+    for _ in 0..60_000 {
+        if thread.is_finished() {
+            return thread.join().expect("no panic");
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    panic!("B1: {what} never ended");
+}
+
+/// A flush that was installed between a compaction's plan and its build moved the runs, and the
+/// build took the wrong ones.
+#[test]
+fn a_flush_between_plan_and_build_moves_no_input() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (_, env) = slow("kiban-compact", 10);
+    let options = KibanOptions::new()
+        .env(env)
+        .memtable_bytes(8192)
+        .table_bytes_max(1024)
+        .runs_slow(20)
+        .tier_runs(4);
+    let db = SharedKiban::open(dir.path().join("db"), options).expect("opens");
+    let mut random = 1u64;
+    for _ in 0..60 {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        for n in 0..60u8 {
+            db.put([(random % 6) as u8, n], [7; 60]).expect("nothing poisons");
+        }
+    }
+    assert!(db.wait_settled(Duration::from_secs(60)).expect("nothing failed"));
+    db.verify().expect("whole");
+}
+
+/// Nobody was told that a compaction which was asked for had made room.
+#[test]
+fn a_compaction_that_was_asked_for_wakes_writers_and_worker() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (clock, env) = slow("asks", 0);
+    let options = KibanOptions::new()
+        .env(env)
+        .memtable_bytes(4096)
+        .table_bytes_max(4096)
+        .tier_runs(2)
+        .runs_slow(6)
+        .runs_stop(6);
+    let db = SharedKiban::open(dir.path().join("db"), options).expect("opens");
+    for n in 0..100u32 {
+        db.put(n.to_be_bytes(), [1; 60]).expect("written");
+    }
+    db.wait_settled(Duration::from_secs(60)).expect("nothing failed");
+    clock.millis.store(500, Ordering::Relaxed);
+    let asks = std::thread::Builder::new().name("asks".into());
+    let asked = {
+        let db = db.clone();
+        asks.spawn(move || db.compact_range::<&[u8]>(..)).expect("a thread")
+    };
+    std::thread::sleep(Duration::from_millis(50));
+    let writer = {
+        let db = db.clone();
+        std::thread::spawn(move || {
+            for n in 0..600u32 {
+                db.put(n.to_be_bytes(), [2; 60]).expect("written");
+            }
+        })
+    };
+    end(asked, "the compaction").expect("compacted");
+    end(writer, "a writer that waited for it");
+}
+
+/// Each group saw the memtable as it was before the one under way, and froze another.
+#[test]
+fn memtables_stay_within_their_bound_under_large_batches() {
+    const MEMTABLE: usize = 64 << 10;
+    const BATCH: usize = 4 * MEMTABLE;
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (_, env) = slow("kiban-flush", 20);
+    let options = KibanOptions::new().env(env).memtable_bytes(MEMTABLE).log_bytes(1 << 20);
+    let db = SharedKiban::open(dir.path().join("db"), options).expect("opens");
+    let writers: Vec<_> = (0..8u8)
+        .map(|writer| {
+            let db = db.clone();
+            std::thread::spawn(move || {
+                for n in 0..6u8 {
+                    db.write_durable(&batch([writer, n], vec![n; BATCH])).expect("written");
+                }
+            })
+        })
+        .collect();
+    let mut bytes = 0;
+    while !writers.iter().all(JoinHandle::is_finished) {
+        bytes = bytes.max(db.stats().memtable_bytes);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    writers.into_iter().for_each(|writer| end(writer, "a writer"));
+    // B1, with two batches: one frozen, one active.
+    let bound = 3 * MEMTABLE + 2 * (BATCH + MEMTABLE / 2);
+    assert!(bytes <= bound as u64, "B1: {bytes} bytes, at most {bound}");
+}
+
+/// A worker died of a panic in the listener; writers slept on.
+#[test]
+fn a_listener_that_panics_ends_no_worker() {
+    struct Panics;
+    impl Listener for Panics {
+        fn maintenance_failed(&self, error: &Error) {
+            panic!("{error}")
+        }
+    }
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (path, away) = (dir.path().join("db"), dir.path().join("away"));
+    let options = KibanOptions::new()
+        .memtable_bytes(4096)
+        .tier_runs(3)
+        .runs_stop(5)
+        .reads(Reads::Pread)
+        .open_files_max(1)
+        .listener(Arc::new(Panics));
+    let db = SharedKiban::open(&path, options).expect("opens");
+    std::fs::rename(&path, &away).expect("renamed");
+    let mut failed = false;
+    for n in 0..2000u32 {
+        failed |= db.put(n.to_be_bytes(), [1; 200]).is_err();
+        if failed {
+            break;
+        }
+    }
+    assert!(failed, "a flush without its directory fails, and so does who waits for it");
+    std::fs::rename(&away, &path).expect("renamed");
+    let writer = {
+        let db = db.clone();
+        std::thread::spawn(move || {
+            for n in 0..2000u32 {
+                while db.put(n.to_be_bytes(), [1; 200]).is_err() {
+                    assert!(db.poisoned().is_none(), "only a table could not be made");
+                }
+            }
+        })
+    };
+    end(writer, "a writer after the fault");
+    assert!(db.stats().listener_panics > 0);
+}
+
+/// A notifier that was started while the engine closed was not waited for.
+#[test]
+fn close_waits_for_every_receipt() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (_, env) = slow("kiban-flush", 200);
+    let options = KibanOptions::new().env(env);
+    let db = SharedKiban::open(dir.path().join("db"), options).expect("opens");
+    db.put(b"k", b"v").expect("written");
+    let flush = {
+        let db = db.clone();
+        std::thread::spawn(move || db.flush())
+    };
+    std::thread::sleep(Duration::from_millis(50));
+    let closes = {
+        let db = db.clone();
+        std::thread::spawn(move || db.close())
+    };
+    std::thread::sleep(Duration::from_millis(50));
+    let called = Arc::new(AtomicBool::new(false));
+    let tells = called.clone();
+    let wrote = db.write_durable_with(&batch(b"a", b"b"), move |_| {
+        std::thread::sleep(Duration::from_millis(200));
+        tells.store(true, Ordering::Relaxed);
+    });
+    end(closes, "close").expect("closed");
+    assert!(wrote.is_err() || called.load(Ordering::Relaxed), "a receipt was not called");
+    let _ = end(flush, "a flush beside a close");
+}
