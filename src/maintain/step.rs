@@ -22,7 +22,11 @@ impl Core {
     /// while installing poisons.
     pub(crate) fn maintain_step(&self) -> Result<MaintainStep> {
         let step = self.step(&LANES);
-        self.signals.tell_step(step.as_ref().err());
+        // That another thread is at it is no progress: who then waits for some would wake itself
+        // and spin until the other is done.
+        if !matches!(step, Ok(MaintainStep::Busy)) {
+            self.signals.tell_step(step.as_ref().err());
+        }
         step
     }
 
