@@ -17,6 +17,7 @@ use crate::life::Slip;
 use crate::pool::{self, Budget, Done, Pool};
 use crate::replay::{Played, replay};
 use crate::report::{Failure, Report, Totals};
+use crate::schedules::campaign as schedules;
 use crate::script::Script;
 use crate::shrink::shrink;
 use crate::sim::fold;
@@ -88,7 +89,7 @@ pub fn run(order: &Order, report: &mut Report, progress: Progress<'_>) {
     let random = Instant::now();
     let before = tally.totals.images;
     let (profile, seed, shard) = (order.profile.clone(), order.seed, order.shard);
-    let budget = shard_budget(&order.budget, shard);
+    let (budget, scheduled) = halves(&shard_budget(&order.budget, shard));
     let work = move |n: u64| {
         let mut tally = Tally::default();
         let seed = case_seed(seed, n * shard.1 + shard.0);
@@ -104,6 +105,8 @@ pub fn run(order: &Order, report: &mut Report, progress: Progress<'_>) {
     let cores = random.elapsed().as_secs_f64() * order.jobs as f64;
     report.rates.images_per_second_core =
         (tally.totals.images - before) as f64 / cores.max(f64::EPSILON);
+    schedules::random(order, &scheduled, report, &mut tally);
+    progress(&tally.totals, report.failures_all);
     impossible_cells(report, &tally);
     end(order, report, &tally, start);
 }
@@ -203,6 +206,13 @@ fn cases(
         order.budget.stop.load(std::sync::atomic::Ordering::Relaxed) && report.failures_all == 0;
 }
 
+/// The budgets of cases and of schedules: as many of each, or time to each by its share.
+fn halves(budget: &Budget) -> (Budget, Budget) {
+    let now = Instant::now();
+    let until = budget.until.map(|until| now + until.saturating_duration_since(now).mul_f64(0.6));
+    (Budget { until, ..budget.clone() }, budget.clone())
+}
+
 fn shard_budget(budget: &Budget, shard: (u64, u64)) -> Budget {
     let mine = |cases: u64| (cases + shard.1 - 1).saturating_sub(shard.0) / shard.1;
     Budget { cases: budget.cases.map(mine), ..budget.clone() }
@@ -222,6 +232,8 @@ fn begin(order: &Order, report: &mut Report, profile: &str) {
 fn end(order: &Order, report: &mut Report, tally: &Tally, start: Instant) {
     report.totals = tally.totals.clone();
     report.cells = tally.matrix.cells();
+    report.cells.matrix.extend(tally.rows.cells());
+    report.cells.recount();
     report.counters = tally.counters.by_name();
     report.digest = format!("{:016x}", tally.digest);
     report.elapsed_s = start.elapsed().as_secs_f64();
@@ -244,8 +256,8 @@ fn directed_pass(order: &Order, report: &mut Report, tally: &mut Tally) {
         add_failure(report, &origin, &broken.0);
     }
     tally.absorb(&done.tally);
+    report.directed_whole = schedules::directed(order, report, tally) && done.whole;
     report.directed_s = start.elapsed().as_secs_f64();
-    report.directed_whole = done.whole;
 }
 
 fn impossible_cells(report: &mut Report, tally: &Tally) {
@@ -323,7 +335,9 @@ pub fn run_replay(what: &str, report: &mut Report) -> Result<(), String> {
             text.and_then(|text| text.parse::<u64>().ok()).ok_or_else(|| form().to_owned())
         };
         let name = name.ok_or_else(form)?;
-        if name == "directed" {
+        if let Some(what) = token.strip_prefix("schedule:") {
+            schedules::replay(what, report, &mut tally)?;
+        } else if name == "directed" {
             let script = token.split_once(':').map_or("", |(_, script)| script);
             let done = directed::run_script(script).ok_or_else(form)?;
             tally.absorb(&done.tally);

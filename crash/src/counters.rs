@@ -111,6 +111,28 @@ counters! {
         "A manifest outgrew its limit and another took its place.",
     Stalled = "stall entered and left":
         "A write had to wait for maintenance, and went on.",
+    SharedGroup = "group of several writers":
+        "The writes of several threads went through the log as one group.",
+    FollowerFailed = "follower got the leader's error":
+        "A write failed with the error that another thread met for its group.",
+    LeaderPanicked = "leader panicked and its followers were told":
+        "A write failed because the thread that led its group panicked.",
+    SharedStall = "stall among threads entered and left":
+        "A write waited for the workers to make room, and went on or was refused.",
+    StalledPoisoned = "poison woke a stalled writer":
+        "A write that waited for room was told that the handle is poisoned.",
+    PreparedLog = "prepared log took over":
+        "A leader rotated to a log that a worker had prepared.",
+    ReceiptTold = "receipt told":
+        "A receipt was called once its write was durable.",
+    ReceiptFailed = "receipt told of a failure":
+        "A receipt was called with an error, for its write can't become durable.",
+    SeenDurable = "durable write seen and kept":
+        "Only that a reader had seen a durable write asked for it, and the image held it.",
+    InsideSync = "crash inside a shared sync":
+        "An image was taken while the sync of a group of several writers was under way.",
+    SomeWoke = "crash after some followers woke":
+        "An image was taken when some members of a group had returned and others had not.",
     LargeBatch = "batch larger than a memtable":
         "A batch got an arena and log space of its own.",
 }

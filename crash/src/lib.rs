@@ -18,6 +18,7 @@ pub mod replay;
 pub mod report;
 pub mod runner;
 pub mod scene;
+pub mod schedules;
 pub mod script;
 pub mod shrink;
 pub mod sim;

@@ -175,6 +175,12 @@ pub struct Rates {
     pub images_per_second_core: f64,
     /// Lockstep operations of the standard mix per second and core, without crashes.
     pub lockstep_ops_per_second_core: f64,
+    /// Schedules per second, over all workers.
+    #[serde(default)]
+    pub schedules_per_second: f64,
+    /// Schedule-and-crash cases per second, over all workers: recovery of their images included.
+    #[serde(default)]
+    pub schedule_cases_per_second: f64,
 }
 
 /// The whole result of one command.

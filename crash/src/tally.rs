@@ -2,6 +2,7 @@
 
 use crate::counters::Counters;
 use crate::report::Totals;
+use crate::schedules::rows::Rows;
 use crate::stages::Matrix;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -14,6 +15,8 @@ pub struct Tally {
     pub counters: Counters,
     /// Stage x fault x outcome.
     pub matrix: Matrix,
+    /// The ways of groups through the log.
+    pub rows: Rows,
     /// Over operations, schedule, faults and file bytes, in their order.
     pub digest: u64,
 }
@@ -24,6 +27,7 @@ impl Tally {
         self.totals.absorb(&other.totals);
         self.counters.absorb(&other.counters);
         self.matrix.absorb(&other.matrix);
+        self.rows.absorb(&other.rows);
         self.mix(other.digest);
     }
 

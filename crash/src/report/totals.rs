@@ -19,6 +19,15 @@ pub struct Totals {
     pub images_duplicate: u64,
     /// Thread schedules explored; 0 for the exclusive engine.
     pub schedules: u64,
+    /// Instants of schedules of which at least one image was recovered whole.
+    #[serde(default)]
+    pub schedule_cases: u64,
+    /// Calls of clients in schedules.
+    #[serde(default)]
+    pub schedule_ops: u64,
+    /// Scheduling choices.
+    #[serde(default)]
+    pub schedule_steps: u64,
     /// Errors injected.
     pub errors_injected: u64,
     /// File-system points passed (two per call, more inside writes and syncs).
@@ -43,6 +52,9 @@ impl Totals {
         self.images_nested += other.images_nested;
         self.images_duplicate += other.images_duplicate;
         self.schedules += other.schedules;
+        self.schedule_cases += other.schedule_cases;
+        self.schedule_ops += other.schedule_ops;
+        self.schedule_steps += other.schedule_steps;
         self.errors_injected += other.errors_injected;
         self.points += other.points;
         absorb_buckets(&mut self.images_by_ops, &other.images_by_ops);

@@ -17,6 +17,7 @@ use crate::kill;
 use crate::pool::{Budget, panic_text};
 use crate::report::{Failure, Report};
 use crate::runner::interrupt::Interrupt;
+use crate::tally::Tally;
 use kiban::env::Env;
 use kiban::env::random::SeededRandom;
 use kiban::env::sync::Arc;
@@ -50,6 +51,7 @@ pub fn run(name: &str, task: Task, report: &mut Report) -> Result<(), String> {
     match name {
         "SEQ" => lockstep(task, report),
         "FLIP" => flips(task, report),
+        "SxC" => schedules(task, report),
         "CRASH" | "RECR" | "ERR" | "DIRECT" => crashes(name, task, report),
         "KILL" => kills(task, report)?,
         other => return Err(format!("no layer is called {other}")),
@@ -169,6 +171,17 @@ fn kills(task: Task, report: &mut Report) -> Result<(), String> {
     let task = kill::Task { program, dir: Some(std::env::temp_dir()), rounds };
     kill::run(&task, report, &Interrupt::default(), &mut |_, _, _| {});
     Ok(())
+}
+
+/// Schedules of the shared handle, with crashes inside.
+fn schedules(task: Task, report: &mut Report) {
+    let budget = Budget::cases(task.cases);
+    let jobs = usize::from(task.jobs);
+    let order = Order { jobs, first_only: true, ..Order::new(task.seed, budget.clone()) };
+    let mut tally = Tally::default();
+    crate::schedules::campaign::random(&order, &budget, report, &mut tally);
+    report.totals = tally.totals;
+    report.totals.cases += report.totals.schedules;
 }
 
 /// The corruption sweep over as many databases as there are cases.

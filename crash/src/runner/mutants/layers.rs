@@ -46,12 +46,7 @@ pub const LAYERS: &[Layer] = &[
     layer("UNIT", Way::Tests(&["--package", "kiban", "--lib"]), 240, "the engine's own unit tests"),
     layer("KILL", Way::Cases(60), 300, "killed processes on a real directory"),
     layer("SCHED", Way::Tests(&["--package", "kiban-loom"]), 600, "loom: kernels, bounded"),
-    layer(
-        "SxC",
-        Way::Tests(&["--package", "kiban-shuttle"]),
-        600,
-        "shuttle: schedules with crashes",
-    ),
+    layer("SxC", Way::Cases(3000), 600, "schedules of the shared handle, with crashes inside"),
 ];
 
 const fn layer(name: &'static str, way: Way, limit_s: u64, what: &'static str) -> Layer {

@@ -1,0 +1,222 @@
+//! One case: a world's schedule, the images of its shots, and everything that is judged of them.
+//!
+//! Invariants
+//! - A case is a function of its seed (F1); its digest is over the choices, what happened, and what
+//!   each image showed.
+//! - A case of the count is an instant of a schedule of which at least one image was recovered
+//!   whole. An image whose content was recovered before in the schedule is a duplicate.
+
+use super::actors::{self, Run};
+use super::after;
+use super::base::Base;
+use super::image::{self, Known};
+use super::order::Order;
+use super::rows;
+use super::watch::{Place, Shot, What};
+use super::world::World;
+use crate::counters::Counter;
+use crate::disk::Choice;
+use crate::life::Slip;
+use crate::sim::{DIR, fold, stage_name};
+use crate::tally::Tally;
+use kiban_model::durable::CrashClass;
+use kiban_model::generate::{Seed, Source};
+use std::sync::Arc;
+
+/// A promise that broke in a schedule.
+#[derive(Clone, Debug)]
+pub struct Broken {
+    /// What went wrong.
+    pub slip: Slip,
+    /// Where, in words.
+    pub place: String,
+    /// The world, in words.
+    pub world: String,
+    /// The calls that had returned, the last ones.
+    pub events: Vec<String>,
+    /// The calls of all clients.
+    pub ops: u64,
+}
+
+/// Runs the case of this seed.
+///
+/// # Errors
+/// The first broken promise.
+pub fn run(seed: u64, tally: &mut Tally) -> Result<(), Box<Broken>> {
+    run_world(World::draw(seed), tally)
+}
+
+/// Runs a world.
+///
+/// # Errors
+/// The first broken promise.
+pub fn run_world(world: World, tally: &mut Tally) -> Result<(), Box<Broken>> {
+    let world = Arc::new(world);
+    let run = actors::run(&world);
+    let broken = |slip, place: String| Box::new(told(&world, &run, slip, place));
+    tally.totals.schedules += 1;
+    tally.totals.schedule_ops += run.record.done.len() as u64;
+    tally.totals.schedule_steps += run.chosen.steps;
+    tally.totals.errors_injected += run.end.injected.len() as u64;
+    tally.mix(run.chosen.hash);
+    tally.mix(run.record.hash);
+    if let Some(how) = &run.end.broken {
+        let (promise, what) = match how {
+            how if how.contains("deadlock") => ("B1", "a deadlock"),
+            how if how.contains("max_steps") => ("B1", "a schedule without end"),
+            _ => ("-", "a panic of a thread of the engine"),
+        };
+        let slip = Slip {
+            promise: promise.to_owned(),
+            what: what.to_owned(),
+            expected: "an end of every call".to_owned(),
+            got: how.clone(),
+        };
+        return Err(broken(slip, "during the schedule".to_owned()));
+    }
+    let order = Order::of(&world, &run).map_err(|story| {
+        let slip = Slip {
+            promise: "A1".to_owned(),
+            what: "a group's records".to_owned(),
+            expected: "an encoding that can be read".to_owned(),
+            got: story,
+        };
+        broken(slip, "during the schedule".to_owned())
+    })?;
+    after::judge(&world, &run, &order)
+        .map_err(|slip| broken(slip, "after the schedule".to_owned()))?;
+    after::count(&run, &order, &mut tally.counters);
+    images(&world, &run, &order, tally).map_err(|(slip, place)| broken(slip, place))
+}
+
+/// Examines the images of every shot, and of the disk that was left.
+fn images(
+    world: &World,
+    run: &Run,
+    order: &Order,
+    tally: &mut Tally,
+) -> Result<(), (Slip, String)> {
+    let source = &mut Seed(world.seed ^ 0x696d_6167_6573);
+    let mut known = Known::new();
+    let mut examiner = Examiner { world, run, order, known: &mut known, tally };
+    for shot in &run.record.shots {
+        let mut fresh = false;
+        if source.chance(1, 2) {
+            fresh |= examiner.image(shot, CrashClass::Kill, &Choice::default())?;
+        }
+        for _ in 0..world.cuts {
+            let choice = shot.snapshot.choice(source.below(8), source.next_u64());
+            fresh |= examiner.image(shot, CrashClass::Power, &choice)?;
+        }
+        examiner.tally.totals.schedule_cases += u64::from(fresh);
+    }
+    examiner.checkpoints(source)
+}
+
+struct Examiner<'a> {
+    world: &'a World,
+    run: &'a Run,
+    order: &'a Order,
+    known: &'a mut Known,
+    tally: &'a mut Tally,
+}
+
+impl Examiner<'_> {
+    /// Whether it was recovered here and not before.
+    fn image(
+        &mut self,
+        shot: &Shot,
+        class: CrashClass,
+        choice: &Choice,
+    ) -> Result<bool, (Slip, String)> {
+        let place = || {
+            let class = crate::script::class_name(class);
+            format!("{class} at instant {}, point {}, {}", shot.at, shot.point, place_of(shot))
+        };
+        let disk = match class {
+            CrashClass::Kill => shot.snapshot.killed(),
+            CrashClass::Power => shot.snapshot.image(choice),
+        };
+        let hash = fold(disk.content_hash(), class as u64);
+        let known = self.known.get(&hash).copied();
+        let shown = match known {
+            Some(shown) => shown,
+            None => image::recover(disk, DIR, self.world, hash).map_err(|slip| (slip, place()))?,
+        };
+        self.known.insert(hash, shown);
+        let floor = self.order.floor(self.run, shot.at, class);
+        let ceiling = self.order.ceiling(shot.at);
+        let cut = image::admit(self.order, &shown, &floor, ceiling);
+        let cut = cut.map_err(|slip| (slip, place()))?;
+        let kept = floor.promise == "V1" && class == CrashClass::Power;
+        self.tally.counters.add(Counter::SeenDurable, u64::from(kept));
+        rows::count(self.run, self.order, shot, class, (cut, shown.dropped), self.tally);
+        self.tally.mix(fold(hash, cut as u64));
+        match known {
+            Some(_) => self.tally.totals.images_duplicate += 1,
+            None => {
+                let base = self.world.base.map_or(0, |number| Base::numbered(number).ops);
+                let done = self.run.record.done.partition_point(|done| done.returned <= shot.at);
+                self.tally.totals.count_image(base + done as u64, shown.runs as usize);
+            }
+        }
+        Ok(known.is_none())
+    }
+
+    /// Each checkpoint that was made opens, and holds a cut of a moment during its call.
+    fn checkpoints(&mut self, source: &mut Seed) -> Result<(), (Slip, String)> {
+        let Some(left) = &self.run.end.left else { return Ok(()) };
+        for done in &self.run.record.done {
+            let What::Checkpoint { dir, result: Ok(()) } = &done.what else { continue };
+            let place = || format!("the checkpoint {dir}");
+            let disk = left.killed();
+            let hash = source.next_u64();
+            let shown = image::recover(disk, dir, self.world, hash);
+            let shown = shown.map_err(|slip| (slip, place()))?;
+            let ceiling = self.order.ceiling(done.returned);
+            let floor =
+                super::order::Floor { cut: 0, promise: "A1", why: "a checkpoint".to_owned() };
+            let cut = image::admit(self.order, &shown, &floor, ceiling);
+            let cut = cut.map_err(|slip| (slip, place()))?;
+            self.tally.mix(cut as u64);
+        }
+        Ok(())
+    }
+}
+
+fn place_of(shot: &Shot) -> String {
+    let stage = stage_name(shot.stage);
+    match shot.place {
+        Place::Stage => format!("task {} at the start of {stage}", shot.task),
+        Place::Call(op, moment) => {
+            format!("task {} in {stage}, {} {moment:?}", shot.task, op.name())
+        }
+        Place::Returned => format!("a call of task {} had returned", shot.task),
+    }
+}
+
+fn told(world: &World, run: &Run, slip: Slip, place: String) -> Broken {
+    let mut events: Vec<String> = Vec::new();
+    for group in &run.record.ordered {
+        events
+            .push(format!("{:>6} ordered from {} by task {}", group.at, group.first, group.leader));
+    }
+    let done = run.record.done.iter().map(|done| {
+        let mut what = format!("{:?}", done.what);
+        what.truncate(160);
+        format!("{:>6} client {} (since {}): {what}", done.returned, done.client, done.invoked)
+    });
+    events.extend(done);
+    events.sort();
+    let skip = events.len().saturating_sub(60);
+    let events = events.split_off(skip);
+    let World { base, knobs, pace, faults, panic, clients, .. } = world;
+    let world = format!(
+        "base {base:?}, {knobs:?}, pace {pace:?}, faults {faults:?}, panic {panic:?}, {} clients, \
+         schedule {:016x}",
+        clients.len(),
+        run.chosen.hash
+    );
+    let ops = clients.iter().map(|steps| steps.len() as u64).sum();
+    Broken { slip, place, world, events, ops }
+}

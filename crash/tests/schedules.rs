@@ -1,0 +1,138 @@
+//! Schedules of the whole shared handle on the simulated disk, with crashes inside of them.
+//!
+//! How many ran is written to `schedules.txt` beside the build's other results.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+use kiban_crash::campaign::{Order, case_seed};
+use kiban_crash::disk::Rule;
+use kiban_crash::pool::Budget;
+use kiban_crash::report::{Report, Totals};
+use kiban_crash::schedules::chooser::Pace;
+use kiban_crash::schedules::world::{FAULTY_CALLS, World};
+use kiban_crash::schedules::{campaign, case};
+use kiban_crash::tally::Tally;
+use std::io::Write as _;
+use std::time::Instant;
+
+fn order(seed: u64, count: u64) -> Order {
+    Order { jobs: 2, ..Order::new(seed, Budget::cases(count)) }
+}
+
+/// Writes down what ran.
+fn tell(what: &str, totals: &Totals, begun: Instant) {
+    let line = format!(
+        "{what}: {} schedules, {} with crashes at an instant of their own, {} images recovered, \
+         {} choices, {:.1} s",
+        totals.schedules,
+        totals.schedule_cases,
+        totals.images,
+        totals.schedule_steps,
+        begun.elapsed().as_secs_f64(),
+    );
+    println!("{line}");
+    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("schedules.txt");
+    let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+    let told = file.and_then(|mut file| writeln!(file, "{line}"));
+    told.expect("the build's directory takes a file");
+}
+
+fn held(report: &Report) {
+    for failure in &report.failures {
+        println!(
+            "{}: {}: expected {}, got {}\n  {}\n  {}\n  replay {}",
+            failure.promise,
+            failure.what,
+            failure.expected,
+            failure.got,
+            failure.at,
+            failure.options,
+            failure.token
+        );
+        println!("{}", failure.events.join("\n"));
+    }
+    assert!(report.failures.is_empty(), "{} schedules broke a promise", report.failures_all);
+}
+
+#[test]
+fn schedules_at_random() {
+    let begun = Instant::now();
+    let order = order(1, 5000);
+    let (mut report, mut tally) = (Report::default(), Tally::default());
+    campaign::random(&order, &order.budget, &mut report, &mut tally);
+    tell("at random", &tally.totals, begun);
+    held(&report);
+}
+
+#[test]
+fn directed_schedules_meet_every_cell_and_counter() {
+    let begun = Instant::now();
+    let order = order(1, u64::MAX);
+    let (mut report, mut tally) = (Report::default(), Tally::default());
+    assert!(campaign::directed(&order, &mut report, &mut tally));
+    tell("directed", &tally.totals, begun);
+    held(&report);
+    let missing: Vec<_> = tally.rows.cells().into_iter().filter(|cell| cell.hits == 0).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    println!("{:?}", tally.counters.by_name());
+    assert!(campaign::is_whole(&tally));
+}
+
+/// Every schedule with one preemption of a tiny world: bounded, and whole within the bound.
+#[test]
+fn every_preemption_of_a_tiny_world() {
+    let begun = Instant::now();
+    let mut tally = Tally::default();
+    for seed in 0..20 {
+        let mut world = World::of_groups(0, case_seed(2, seed));
+        world.clients.truncate(2);
+        world.clients.iter_mut().for_each(|steps| steps.truncate(2));
+        world.base = None;
+        world.knobs.background = false;
+        world.pace = Pace::Preempt(Vec::new());
+        let before = tally.totals.schedule_steps;
+        case::run_world(world.clone(), &mut tally).expect("it holds without a preemption");
+        let steps = tally.totals.schedule_steps - before;
+        for step in 0..steps as u32 {
+            world.pace = Pace::Preempt(vec![(step, 1)]);
+            let ran = case::run_world(world.clone(), &mut tally);
+            ran.unwrap_or_else(|broken| panic!("a preemption at {step}: {broken:?}"));
+        }
+    }
+    tell("every preemption", &tally.totals, begun);
+}
+
+/// Every call of a kind fails in turn, in short worlds.
+#[test]
+fn every_call_fails_in_turn() {
+    let begun = Instant::now();
+    let (mut report, mut tally) = (Report::default(), Tally::default());
+    for (kind, (op, fault, end)) in (0..).zip(FAULTY_CALLS) {
+        let mut world = World::of_groups(8 + kind % 3, case_seed(3, kind));
+        world.shots = 4;
+        for skip in 0.. {
+            let rule = Rule::new(fault).op(op).path_end(end).skip(skip);
+            world.faults = vec![rule];
+            let before = tally.totals.errors_injected;
+            if let Err(broken) = case::run_world(world.clone(), &mut tally) {
+                report.add_failure(campaign::failure_of(&broken));
+            }
+            if tally.totals.errors_injected == before {
+                break;
+            }
+        }
+    }
+    tell("every call fails in turn", &tally.totals, begun);
+    held(&report);
+}
+
+/// Equal seeds, equal runs, whatever the jobs (F1).
+#[test]
+fn one_seed_is_one_schedule() {
+    let digest = |jobs: usize| {
+        let order = Order { jobs, ..order(4, 60) };
+        let (mut report, mut tally) = (Report::default(), Tally::default());
+        campaign::random(&order, &order.budget, &mut report, &mut tally);
+        (tally.digest, tally.totals)
+    };
+    assert_eq!(digest(1), digest(2));
+}
