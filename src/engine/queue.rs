@@ -138,8 +138,11 @@ impl CommitQueue {
             }
             let open = &state.open[lane];
             let bytes = open.records.len() + write.records.len();
-            // What has joined needs room too; when it is applied this writer is woken.
-            if may_join(state.joined()) && (open.is_empty() || bytes <= self.group_bytes_max) {
+            // What has joined needs room too; when it is applied this writer is woken. With nothing
+            // there nobody would wake it, so the answer above is not asked for again.
+            let joined = state.joined();
+            let has_room = joined == Load::default() || may_join(joined);
+            if has_room && (open.is_empty() || bytes <= self.group_bytes_max) {
                 break;
             }
             state = self.wake.wait(state);
