@@ -49,7 +49,8 @@ impl WriteOptions {
     }
 
     /// How long the write may wait for room before it is refused with [`Error::Stalled`] (default
-    /// without end). It does not bound a sync that has begun.
+    /// without end). It does not bound a sync that has begun, nor, without background maintenance,
+    /// the work for room that the write does itself.
     pub fn stall_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self

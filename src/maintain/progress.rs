@@ -3,7 +3,7 @@
 //! Invariants
 //! - B1: whoever waits gets on with each step, or gets the error of the try that failed.
 //! - Where workers are, they do the steps and this thread waits; where none are, this thread does
-//!   them. Nothing else differs.
+//!   them, and keeps no deadline while it does.
 //! - C1: where fenced tables leave nothing to merge, the damage is the answer, not a stall.
 
 use super::MaintainStep;
