@@ -7,8 +7,11 @@
 //! - Tables keep their ids and are shared or copied byte for byte; the copy has an id of its own,
 //!   so that none of its logs and manifests is taken for the original's.
 //!
-//! Order of durable steps: make directory, link or copy tables (copies are synced), copy the log's
-//! part and sync it, sync directory, manifest and `CURRENT` (`version::manifest`), sync parent.
+//! - Maintenance goes on while tables are copied: the version that is copied keeps its tables (G2),
+//!   and a close waits.
+//!
+//! Order of durable steps: make directory, copy the log's part and sync it, link or copy tables
+//! (copies are synced), sync directory, manifest and `CURRENT` (`version::manifest`), sync parent.
 
 use crate::base::key::{DatabaseId, FileNumber, LogPosition, ManifestMark, SeqNo};
 use crate::base::name::{FileKind, LOCK, file_path};
@@ -33,10 +36,12 @@ pub(crate) enum Tables {
 
 impl Core {
     pub(crate) fn checkpoint(&self, target: &Path, tables: Tables) -> Result<()> {
+        // L1: until it is dropped a close waits, and the files are this handle's.
+        let building = self.signals.begin_build();
         self.health.check_readable()?;
-        // Held so that no table goes and no log is given up while they are copied.
-        let _maintainer = self.maintainer.lock();
-        self.health.check_readable()?;
+        let _building = building.ok_or(Error::Closed)?;
+        // Held so that no log is given up while its part is copied.
+        let maintainer = self.maintainer.lock();
         let (version, last) = self.cut()?;
         self.env.stage(Stage::CheckpointDir);
         self.env.fs.mkdir(target).map_err(|e| match e.kind() {
@@ -49,14 +54,19 @@ impl Core {
         let locked = self.env.fs.lock(&lock, LockKind::Exclusive);
         let _held = locked.map_err(|e| Error::io(&lock, "lock", e))?;
         // Crash here: a directory without a database.
+        let db = DatabaseId(self.env.random.next_id());
+        let synced = self.copy_log(target, db, &version, last)?;
+        let number = synced.log;
+        // Crash here: a log without a database.
+        drop(maintainer);
         self.env.stage(Stage::CheckpointTables);
         for number in version.tables().into_keys() {
             self.copy_table(target, number, tables)?;
         }
-        // Crash here: tables without a database.
-        let db = DatabaseId(self.env.random.next_id());
-        let synced = self.copy_log(target, db, &version, last)?;
-        let number = synced.log;
+        // P1: a handle that was poisoned meanwhile makes no database.
+        if !self.health.is_read_only() {
+            self.health.check_writable()?;
+        }
         self.env.stage(Stage::CheckpointSyncDir);
         let sync_dir = |dir: &Path| {
             let synced = self.env.fs.sync_dir(dir);

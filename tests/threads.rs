@@ -6,6 +6,7 @@
 
 use kiban::env::Env;
 use kiban::env::clock::{Clock, OsClock};
+use kiban::env::probe::{Probe, Stage};
 use kiban::{Error, KibanOptions, Listener, Reads, SharedKiban, WriteBatch};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -217,4 +218,55 @@ fn close_waits_for_every_receipt() {
     end(closes, "close").expect("closed");
     assert!(wrote.is_err() || called.load(Ordering::Relaxed), "a receipt was not called");
     let _ = end(flush, "a flush beside a close");
+}
+
+/// A copy of the tables held up every flush and compaction, and writers behind them.
+#[test]
+fn maintenance_goes_on_while_a_backup_copies_tables() {
+    struct Waits {
+        /// Where the copying of tables has come to: 0 not yet, 1 there, 2 it may go on.
+        at: AtomicU64,
+    }
+    impl Probe for Waits {
+        fn stage(&self, stage: Stage) {
+            if stage == Stage::CheckpointTables {
+                self.at.store(1, Ordering::Release);
+                while self.at.load(Ordering::Acquire) < 2 {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
+        }
+    }
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (path, copy) = (dir.path().join("db"), dir.path().join("copy"));
+    let waits = Arc::new(Waits { at: AtomicU64::new(0) });
+    let env = Env { probe: Some(waits.clone()), ..Env::os() };
+    let db = SharedKiban::open(&path, KibanOptions::new().env(env)).expect("opens");
+    db.put("a", "before").expect("written");
+    db.flush().expect("flushed");
+    let backup = {
+        let (db, copy) = (db.clone(), copy.clone());
+        std::thread::spawn(move || db.backup(copy))
+    };
+    while waits.at.load(Ordering::Acquire) == 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let maintains = {
+        let db = db.clone();
+        std::thread::spawn(move || {
+            db.put("a", "after").expect("written");
+            db.compact_range::<&[u8]>(..).expect("compacted");
+            db.stats().compactions
+        })
+    };
+    assert!(end(maintains, "a compaction beside a backup") > 0);
+    let closes = {
+        let db = db.clone();
+        std::thread::spawn(move || db.close())
+    };
+    waits.at.store(2, Ordering::Release);
+    end(backup, "a backup").expect("L1: a close waits for it");
+    end(closes, "close").expect("closed");
+    let copy = SharedKiban::open(&copy, KibanOptions::new()).expect("a whole database");
+    assert_eq!(copy.get("a").expect("open").as_deref(), Some(&b"before"[..]));
 }
