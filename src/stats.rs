@@ -18,6 +18,28 @@ macro_rules! counters {
         #[non_exhaustive]
         pub struct Stats {
             $($(#[doc = $doc])* pub $name: u64,)*
+            /// Groups of durable writes that waited for the writers of the group before.
+            pub cohort_waits: u64,
+            /// Of these, those that were led without all of them, when half of a sync's time or
+            /// `cohort_wait_max_ns` was over.
+            pub cohort_waits_in_vain: u64,
+            /// Waits of threads for the lock under which groups are committed.
+            pub commit_lock_waits: u64,
+            /// Time that these waits took.
+            pub commit_lock_wait_ns: u64,
+            /// Waits of threads for the lock under which files are installed and removed.
+            pub maintain_lock_waits: u64,
+            /// Time that these waits took.
+            pub maintain_lock_wait_ns: u64,
+            /// Blocks and sections of tables that the block cache had. A table that is mapped and
+            /// not compressed asks it for none.
+            pub cache_hits: u64,
+            /// Those that had to be read.
+            pub cache_misses: u64,
+            /// Now: bytes in the block cache.
+            pub cache_bytes: u64,
+            /// Now: tables kept open.
+            pub tables_open: u64,
             /// Now: bytes that maintenance owes: those of frozen memtables, and those of tables in
             /// all runs but the oldest, which merging into one run would rewrite.
             pub debt_bytes: u64,
@@ -62,6 +84,8 @@ counters! {
     groups,
     /// High-water mark: writes in one group.
     group_writes_max,
+    /// High-water mark: bytes of records in one group.
+    group_bytes_max,
     /// Records written.
     records,
     /// Bytes of records handed to the log.
@@ -70,6 +94,12 @@ counters! {
     syncs,
     /// Log rotations.
     rotations,
+    /// High-water mark: logs that were still needed.
+    logs_max,
+    /// High-water mark: memtables that waited for a flush.
+    memtables_frozen_max,
+    /// High-water mark: sorted runs.
+    runs_max,
     /// Flushes made durable.
     flushes,
     /// Bytes of tables that flushes wrote.
@@ -153,7 +183,7 @@ impl Counter {
         }
     }
 
-    fn get(&self) -> u64 {
+    pub(crate) fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }

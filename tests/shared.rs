@@ -1,7 +1,7 @@
 //! The shared handle on real files with real threads: what a caller sees.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "the real outside")]
 
-use kiban::{Error, KibanOptions, SharedKiban, WriteBatch, WriteOptions};
+use kiban::{Error, KibanOptions, Reads, SharedKiban, WriteBatch, WriteOptions};
 use std::time::Duration;
 
 fn small() -> KibanOptions {
@@ -203,4 +203,27 @@ fn sixteen_durable_writers_share_their_syncs() {
     let stats = db.stats();
     assert_eq!(stats.writes, 320);
     assert!(stats.syncs < 320 && stats.group_writes_max > 1, "{stats:?}");
+    assert!(stats.group_bytes_max > stats.record_bytes / stats.writes, "{stats:?}");
+    assert!(stats.cohort_waits_in_vain <= stats.cohort_waits, "{stats:?}");
+}
+
+/// What is read from tables is asked of the cache, and the marks say how far things went.
+#[test]
+fn stats_tell_of_the_cache_and_of_the_highest_marks() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let options = KibanOptions::new().reads(Reads::Pread).background_maintenance(false);
+    let db = SharedKiban::open(dir.path().join("db"), options).expect("opens");
+    db.put("a", "1").expect("written");
+    db.flush().expect("flushed");
+    let flushed = db.stats();
+    assert_eq!((flushed.memtables_frozen_max, flushed.runs_max, flushed.tables), (1, 1, 1));
+    for _ in 0..2 {
+        assert_eq!(db.get("a").expect("open").as_deref(), Some(&b"1"[..]));
+    }
+    let read = db.stats();
+    assert!(read.cache_misses > 0 && read.cache_hits > 0 && read.cache_bytes > 0, "{read:?}");
+    assert_eq!(read.tables_open, 1);
+    // Everything came from memory the second time.
+    db.get("a").expect("open");
+    assert_eq!(db.stats().cache_misses, read.cache_misses);
 }

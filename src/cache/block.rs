@@ -7,7 +7,7 @@
 use crate::base::key::TableId;
 use crate::base::slice::Pin;
 use crate::env::cache::{Cache, Weigh};
-use crate::env::sync::Arc;
+use crate::env::sync::{Arc, AtomicU64, Ordering};
 
 /// What a block costs beside its bytes, about.
 const OVERHEAD_BYTES: u64 = 96;
@@ -45,30 +45,53 @@ impl Weigh for Block {
 }
 
 /// A bounded cache of blocks.
-pub struct BlockCache(Cache<(TableId, u32), Block>);
+pub struct BlockCache {
+    blocks: Cache<(TableId, u32), Block>,
+    hits: AtomicU64,
+    misses: AtomicU64,
+}
+
+/// What a cache did since it was made, and holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BlockFigures {
+    /// Blocks that were asked for and were there.
+    pub hits: u64,
+    /// Blocks that were asked for and were not.
+    pub misses: u64,
+    /// Bytes held now.
+    pub bytes: u64,
+}
 
 impl BlockCache {
     /// A cache of `bytes` for blocks of about `block_bytes`.
     #[must_use]
     pub fn new(bytes: u64, block_bytes: usize) -> Self {
-        Self(Cache::new(bytes, block_bytes as u64 + OVERHEAD_BYTES))
+        let blocks = Cache::new(bytes, block_bytes as u64 + OVERHEAD_BYTES);
+        Self { blocks, hits: AtomicU64::new(0), misses: AtomicU64::new(0) }
     }
 
     /// The block at an offset of a table.
     #[inline]
     #[must_use]
     pub fn get(&self, key: &(TableId, u32)) -> Option<Arc<Block>> {
-        self.0.get(key)
+        let block = self.blocks.get(key);
+        let counter = if block.is_some() { &self.hits } else { &self.misses };
+        counter.fetch_add(1, Ordering::Relaxed);
+        block
     }
 
     /// Keeps a block for a while.
     pub fn insert(&self, key: (TableId, u32), block: Arc<Block>) {
-        self.0.insert(key, block);
+        self.blocks.insert(key, block);
     }
 
-    /// Bytes held now.
+    /// The figures now.
     #[must_use]
-    pub fn bytes(&self) -> u64 {
-        self.0.weight()
+    pub fn figures(&self) -> BlockFigures {
+        BlockFigures {
+            hits: self.hits.load(Ordering::Relaxed),
+            misses: self.misses.load(Ordering::Relaxed),
+            bytes: self.blocks.weight(),
+        }
     }
 }

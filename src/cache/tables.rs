@@ -15,6 +15,7 @@
 
 use crate::base::key::FileNumber;
 use crate::base::name::{FileKind, file_path};
+use crate::cache::BlockCache;
 use crate::env::fs::{Fs, OpenMode};
 use crate::env::sync::{Arc, AtomicBool, Ordering, RwLock};
 use crate::error::{Error, Result};
@@ -101,6 +102,15 @@ impl TableCache {
         }
         let table = self.open(identity)?;
         Ok(OpenTable::Kept(kept.keep(table, self.kept.clone())))
+    }
+
+    /// The cache of blocks beside it, if its tables need one.
+    #[must_use]
+    pub fn blocks(&self) -> Option<&BlockCache> {
+        match &self.backend {
+            Backend::Mapped { cache, .. } => cache.as_deref(),
+            Backend::Pread(cache) => Some(cache),
+        }
     }
 
     fn kept(&self) -> usize {

@@ -11,6 +11,18 @@ impl Core {
     pub(crate) fn stats(&self) -> Stats {
         let mut stats = Stats::default();
         self.counters.fill(&mut stats);
+        let cohort = self.queue.cohort_waits();
+        stats.cohort_waits = cohort.begun;
+        stats.cohort_waits_in_vain = cohort.in_vain;
+        stats.commit_lock_waits = self.writer.waits.get();
+        stats.commit_lock_wait_ns = self.writer.wait_ns.get();
+        stats.maintain_lock_waits = self.maintainer.waits.get();
+        stats.maintain_lock_wait_ns = self.maintainer.wait_ns.get();
+        let blocks = self.tables.blocks().map(|blocks| blocks.figures());
+        let blocks = blocks.unwrap_or_default();
+        (stats.cache_hits, stats.cache_misses) = (blocks.hits, blocks.misses);
+        stats.cache_bytes = blocks.bytes;
+        stats.tables_open = self.tables.len() as u64;
         let view = self.view.load();
         stats.memtable_bytes = view.memtable_bytes() as u64;
         stats.memtables_frozen = view.frozen.len() as u64;

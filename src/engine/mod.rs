@@ -9,6 +9,7 @@
 //! It holds no protocol: `write`, `read`, `maintain` and `recover` do.
 
 mod figures;
+mod gate;
 pub(crate) mod health;
 pub(crate) mod logs;
 mod numbers;
@@ -37,6 +38,7 @@ use crate::table::TableOptions;
 use crate::version::manifest::ManifestWriter;
 use crate::version::{TableMeta, Version};
 use crate::wal::PreparedLog;
+pub(crate) use gate::Gate;
 use health::Health;
 use logs::{Logs, NextLog};
 use receipts::Receipts;
@@ -90,9 +92,9 @@ pub(crate) struct Core {
     pub(crate) db: DatabaseId,
     pub(crate) queue: queue::CommitQueue,
     /// `None` where the database was opened read-only.
-    pub(crate) writer: Mutex<Option<Writer>>,
+    pub(crate) writer: Gate<Option<Writer>>,
     /// `None` where the database was opened read-only.
-    pub(crate) maintainer: Mutex<Option<Maintainer>>,
+    pub(crate) maintainer: Gate<Option<Maintainer>>,
     pub(crate) view: Views,
     /// The last sequence that readers see.
     pub(crate) published: AtomicU64,

@@ -25,6 +25,7 @@ use crate::env::clock::{self, Clock};
 use crate::env::sync::{Arc, Condvar, Mutex, MutexGuard};
 use crate::error::{Error, Result};
 use cohort::Cohort;
+pub use cohort::CohortWaits;
 use group::Outcome;
 
 /// Bytes beyond which a group takes no further member; a larger batch has a group of its own.
@@ -52,6 +53,7 @@ struct State {
     next_id: u64,
     leading: bool,
     cohort: Cohort,
+    waits: CohortWaits,
     /// What is led, and not applied yet.
     led: Load,
     /// The open durable group has waited for its cohort in vain.
@@ -92,6 +94,7 @@ impl CommitQueue {
             next_id: 2,
             leading: false,
             cohort: Cohort::new(patience_ns_max),
+            waits: CohortWaits::default(),
             led: Load::default(),
             gave_up: false,
             spare: Vec::new(),
@@ -156,7 +159,6 @@ impl CommitQueue {
 
     /// Waits until this writer's group can be led by it, or is led by another.
     fn await_turn<'a>(&'a self, mut state: MutexGuard<'a, State>, seat: &Seat) -> Turn<'a> {
-        let (mut deadline, mut looks) = (None, 0);
         if !state.leading && state.is_ready(seat.lane) {
             return Turn::Lead(state);
         }
@@ -164,12 +166,16 @@ impl CommitQueue {
         if !seat.is_first {
             return Turn::Follow(outcome);
         }
+        let (mut deadline, mut looks) = (None, 0);
         loop {
             if state.leading {
                 state = self.wake.wait(state);
             } else {
                 let now = self.clock.now_ns();
-                let until = *deadline.get_or_insert(now.saturating_add(state.cohort.patience_ns()));
+                let until = *deadline.get_or_insert_with(|| {
+                    state.waits.begun += 1;
+                    now.saturating_add(state.cohort.patience_ns())
+                });
                 let left = until.saturating_sub(now);
                 let mut expired = left == 0;
                 if !expired {
@@ -221,6 +227,12 @@ impl CommitQueue {
         first
     }
 
+    /// What waiting for cohorts came to.
+    #[must_use]
+    pub fn cohort_waits(&self) -> CohortWaits {
+        self.state.lock().waits
+    }
+
     /// Wakes whoever waits here, as the passing of a deadline does.
     #[doc(hidden)]
     pub fn look_again(&self) {
@@ -245,6 +257,7 @@ impl State {
         let queued = self.open[DURABLE].members();
         if !std::mem::replace(&mut self.gave_up, true) {
             self.cohort.waited(queued);
+            self.waits.in_vain += 1;
         }
     }
 

@@ -8,7 +8,7 @@
 //! It decides nothing: what is due and what a failure means is `maintain`'s and `write`'s.
 
 use crate::env::clock::{self, Clock};
-use crate::env::sync::{Arc, Condvar, Mutex};
+use crate::env::sync::{Arc, AtomicBool, Condvar, Mutex, Ordering};
 use crate::error::{Error, Result};
 
 /// Which of two kinds of work.
@@ -31,7 +31,6 @@ struct State {
     busy: [bool; 2],
     /// Threads that build tables outside of every lock.
     builders: u32,
-    workers: bool,
     stopped: bool,
     /// Grows with each end of a try.
     tries: u64,
@@ -42,6 +41,8 @@ struct State {
 /// The board that everybody looks at.
 pub struct Signals {
     state: Mutex<State>,
+    /// Changed under the lock; every write looks at it, so looking takes none.
+    workers: AtomicBool,
     work: Condvar,
     progress: Condvar,
 }
@@ -49,7 +50,8 @@ pub struct Signals {
 impl Default for Signals {
     fn default() -> Self {
         let state = State { due: [true; 2], ..State::default() };
-        Self { state: Mutex::new(state), work: Condvar::new(), progress: Condvar::new() }
+        let workers = AtomicBool::new(false);
+        Self { state: Mutex::new(state), workers, work: Condvar::new(), progress: Condvar::new() }
     }
 }
 
@@ -60,18 +62,20 @@ pub struct Since(u64);
 impl Signals {
     /// From now on workers do what is due.
     pub fn set_workers(&self, workers: bool) {
-        self.state.lock().workers = workers;
+        let _state = self.state.lock();
+        self.workers.store(workers, Ordering::Release);
     }
 
     /// Whether workers do what is due.
+    #[inline]
     pub fn has_workers(&self) -> bool {
-        self.state.lock().workers
+        self.workers.load(Ordering::Acquire)
     }
 
     /// Tells that `lane` may find something to do.
     pub fn tell_due(&self, lane: Lane) {
         let mut state = self.state.lock();
-        if state.workers && !state.due[lane as usize] {
+        if self.has_workers() && !state.due[lane as usize] {
             state.due[lane as usize] = true;
             self.work.notify_all();
         }

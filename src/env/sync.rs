@@ -70,6 +70,25 @@ impl<T> Mutex<T> {
     pub fn lock(&self) -> MutexGuard<'_, T> {
         unpoison!(self.0.lock())
     }
+
+    /// Takes the lock if that needs no waiting.
+    #[inline]
+    #[cfg(any(feature = "loom", feature = "shuttle"))]
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        use std::sync::TryLockError;
+        match self.0.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// Takes the lock if that needs no waiting.
+    #[inline]
+    #[cfg(not(any(feature = "loom", feature = "shuttle")))]
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        self.0.try_lock()
+    }
 }
 
 impl<T: Default> Default for Mutex<T> {

@@ -125,6 +125,7 @@ impl Core {
         durable.map_err(|e| self.poison(e))?;
         self.env.stage(stages.swap);
         let next = Arc::new(next);
+        self.counters.runs_max.raise(next.runs.len() as u64);
         self.view.update(|view| view.with_version(next.clone()));
         self.note_manifest(maintainer, &next);
         if maintainer.manifest.is_full() {

@@ -20,7 +20,7 @@ use crate::engine::signals::Signals;
 use crate::engine::slots::Slot;
 use crate::engine::snapshots::Snapshots;
 use crate::engine::view::{Frozen, View, Views};
-use crate::engine::{Core, Maintainer, Writer};
+use crate::engine::{Core, Gate, Maintainer, Writer};
 use crate::env::fs::LockKind;
 use crate::env::probe::Stage;
 use crate::env::sync::{Arc, AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Mutex};
@@ -154,8 +154,8 @@ fn core(
         logs_full: AtomicBool::new(false),
         next_log_wanted: AtomicBool::new(false),
         zombies: AtomicUsize::new(0),
-        writer: Mutex::new(None),
-        maintainer: Mutex::new(None),
+        writer: Gate::new(None, options.env.clock.clone()),
+        maintainer: Gate::new(None, options.env.clock.clone()),
         view: Views::new(View { active, frozen: Vec::new(), version }),
         published: AtomicU64::new(published.0),
         snapshots: Snapshots::default(),

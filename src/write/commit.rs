@@ -116,6 +116,7 @@ impl Core {
         // cut of the commit order (D3). A process that dies leaves it whole (D2).
         self.counters.groups.add(1);
         self.counters.group_writes_max.raise(u64::from(group.members()));
+        self.counters.group_bytes_max.raise(group.records.len() as u64);
         let logs_full = writer.logs.are_full(self.options.log_budget_bytes);
         self.logs_full.store(logs_full, Ordering::Relaxed);
         if group.sync {

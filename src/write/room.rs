@@ -49,6 +49,7 @@ impl Core {
         writer.logs.rotate(log);
         writer.asked_for_log = false;
         self.counters.rotations.add(1);
+        self.counters.logs_max.raise(writer.logs.numbers().len() as u64);
         Ok(())
     }
 
@@ -82,6 +83,8 @@ impl Core {
                 view.freeze(last, active)
             }
         });
+        let frozen = self.view.with(|view| view.frozen.len());
+        self.counters.memtables_frozen_max.raise(frozen as u64);
         writer.memtable = next;
         self.maintenance_due.store(true, Ordering::Relaxed);
         self.signals.tell_due(Lane::Flush);

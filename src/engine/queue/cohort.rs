@@ -27,6 +27,15 @@ pub(super) struct Cohort {
     skip: u32,
 }
 
+/// What waiting for cohorts came to, since the queue was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CohortWaits {
+    /// Groups whose first member waited.
+    pub begun: u64,
+    /// Of these, those that were led without the rest.
+    pub in_vain: u64,
+}
+
 impl Cohort {
     pub(super) fn new(patience_ns_max: u64) -> Self {
         Self { patience_ns_max, expected: 0, sync_ns: 0, in_vain: 0, skip: 0 }

@@ -59,6 +59,29 @@ fn who_may_not_join_has_done_nothing() {
     assert_eq!(seen, 1);
 }
 
+/// A writer that joined behind a leader is evidence for a cohort of two; it waits for the other in
+/// vain, and is led alone.
+#[test]
+fn a_wait_for_a_cohort_is_counted_and_so_is_one_in_vain() {
+    let shared = Arc::new(queue());
+    let queue = shared.clone();
+    let mut behind = None;
+    let led = commit(&queue, b"x", true, |group| {
+        group.sync_ns = 1_000_000;
+        let queue = shared.clone();
+        let join = move || commit(&queue, b"y", true, |_| Ok(SeqNo(2)));
+        behind = Some(spawn("behind", join).expect("a thread"));
+        while shared.state.lock().open[DURABLE].members() == 0 {
+            std::hint::spin_loop();
+        }
+        Ok(SeqNo(1))
+    });
+    assert_eq!(led.expect("led"), SeqNo(1));
+    let behind = behind.expect("started").join().expect("no panic");
+    assert_eq!(behind.expect("led"), SeqNo(2));
+    assert_eq!(queue.cohort_waits(), CohortWaits { begun: 1, in_vain: 1 });
+}
+
 #[test]
 fn every_writer_of_many_gets_a_place_of_its_own() {
     let shared = Arc::new((queue(), Mutex::new(Vec::new()), AtomicU64::new(0)));

@@ -276,7 +276,7 @@ fn maintenance_reads_large_tables_past_map_and_cache() {
         let reads = file.reads.lock().clone();
         assert!((5..12).contains(&reads.len()), "{reads:?}");
         assert_eq!(table.verify().expect("undamaged"), summary);
-        assert_eq!(cache.bytes(), 0);
+        assert_eq!(cache.figures().bytes, 0);
     }
 }
 
