@@ -9,6 +9,9 @@ use crate::base::coding::{Reader, put_bytes, put_varint};
 use crate::base::key::{KEY_BYTES_MAX, Kind};
 use crate::error::{Error, Result};
 
+/// What a record has beside key and value, at the most: its kind, keyspace and lengths.
+const HEADER_BYTES_MAX: usize = 2 + 2 * 5;
+
 /// Writes that become durable and visible together.
 ///
 /// Later records win over earlier ones for the same key.
@@ -36,8 +39,10 @@ impl WriteBatch {
 
     /// Adds a write of `value` under `key`. Limits are checked when the batch is written.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> &mut Self {
-        let value = value.as_ref();
-        self.begin(Kind::Put, key.as_ref());
+        let (key, value) = (key.as_ref(), value.as_ref());
+        // At once: growing step by step would allocate three times for a batch of one.
+        self.records.reserve(key.len() + value.len() + HEADER_BYTES_MAX);
+        self.begin(Kind::Put, key);
         put_bytes(&mut self.records, value);
         self.value_bytes_max = self.value_bytes_max.max(value.len());
         self

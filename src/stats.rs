@@ -80,7 +80,7 @@ macro_rules! counters {
 counters! {
     /// Writes acknowledged.
     writes,
-    /// Groups appended to the log.
+    /// Groups that these went through the log in.
     groups,
     /// High-water mark: writes in one group.
     group_writes_max,
@@ -143,6 +143,16 @@ counters! {
 }
 
 impl Counters {
+    /// By the leader, for all members: they would take this line of memory from one another.
+    pub(crate) fn note_group(&self, writes: u32, records: u32, bytes: usize) {
+        self.writes.add(u64::from(writes));
+        self.groups.add(1);
+        self.group_writes_max.raise(u64::from(writes));
+        self.records.add(u64::from(records));
+        self.record_bytes.add(bytes as u64);
+        self.group_bytes_max.raise(bytes as u64);
+    }
+
     pub(crate) fn note_stall(&self, cause: StallCause, stalled_ns: u64) {
         self.stalls.add(1);
         self.stall_ns.add(stalled_ns);

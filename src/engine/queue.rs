@@ -136,18 +136,17 @@ impl CommitQueue {
         let mut state = self.state.lock();
         loop {
             // Asked again after every wait: what was true before it may be so no longer.
-            if !may_join(Load::default()) {
+            let joined = state.joined();
+            if may_join(joined) {
+                let open = &state.open[lane];
+                let bytes = open.records.len() + write.records.len();
+                if open.is_empty() || bytes <= self.group_bytes_max {
+                    break;
+                }
+            } else if joined == Load::default() || !may_join(Load::default()) {
                 return None;
             }
-            let open = &state.open[lane];
-            let bytes = open.records.len() + write.records.len();
-            // What has joined needs room too; when it is applied this writer is woken. With nothing
-            // there nobody would wake it, so the answer above is not asked for again.
-            let joined = state.joined();
-            let has_room = joined == Load::default() || may_join(joined);
-            if has_room && (open.is_empty() || bytes <= self.group_bytes_max) {
-                break;
-            }
+            // What has joined takes the room; when it is applied this writer is woken.
             state = self.wake.wait(state);
         }
         let open = &mut state.open[lane];

@@ -49,18 +49,14 @@ impl Core {
         }
         let How { sync, deadline_ns, mut receipt } = how;
         let write = Write { records: batch.records(), count: batch.count(), sync };
-        let seq = loop {
+        loop {
             admit(batch, deadline_ns)?;
             let may_join = |joined| self.stall_cause(batch, joined).is_none();
             let lead = |group: &mut Group| self.lead(group);
             if let Some(led) = self.queue.commit(&write, &mut receipt, may_join, lead) {
-                break led?;
+                return led;
             }
-        };
-        self.counters.writes.add(1);
-        self.counters.records.add(u64::from(batch.count()));
-        self.counters.record_bytes.add(batch.bytes() as u64);
-        Ok(seq)
+        }
     }
 
     fn write_nothing(&self, how: How) -> Result<SeqNo> {
@@ -103,6 +99,7 @@ impl Core {
         self.env.stage(Stage::CommitPublish);
         // W2, A1: the whole group becomes visible by this one store, after the one before it.
         self.published.store(last.0, Ordering::Release);
+        self.counters.note_group(group.members(), group.count, group.records.len());
         self.receipts.add(first, std::mem::take(&mut group.receipts));
         self.ask_for_next_log(writer);
         self.env.stage(Stage::CommitAck);
@@ -114,9 +111,6 @@ impl Core {
         writer.logs.append(first, group.count, &group.records)?;
         // Crash here: the group is whole, torn or absent; it was not acknowledged, so each is a
         // cut of the commit order (D3). A process that dies leaves it whole (D2).
-        self.counters.groups.add(1);
-        self.counters.group_writes_max.raise(u64::from(group.members()));
-        self.counters.group_bytes_max.raise(group.records.len() as u64);
         let logs_full = writer.logs.are_full(self.options.log_budget_bytes);
         self.logs_full.store(logs_full, Ordering::Relaxed);
         if group.sync {
