@@ -100,7 +100,7 @@ fn median(rounds: &[Figures], of: impl Fn(&Figures) -> f64) -> f64 {
 }
 
 fn main() {
-    let base = tempfile::tempdir_in(".").expect("a temporary directory on the disk at hand");
+    let base = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory on this disk");
     println!("writers  way              writes/s    p50 us    p99 us  syncs per {WRITES}");
     let ways = [
         (Way::Grouped, "grouped"),

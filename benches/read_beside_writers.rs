@@ -102,7 +102,7 @@ fn clock_cost() -> f64 {
 }
 
 fn main() {
-    let base = tempfile::tempdir_in(".").expect("a temporary directory on the disk at hand");
+    let base = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory on this disk");
     let db = SharedKiban::open(base.path().join("db"), KibanOptions::new()).expect("opens");
     for number in 0..KEYS {
         db.put(key(number), [7; VALUE_BYTES]).expect("written");

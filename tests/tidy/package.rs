@@ -3,6 +3,41 @@
 use super::source::{demand, root};
 use std::process::Command;
 
+/// What a test or a bench leaves behind must not get into a commit.
+#[test]
+fn the_top_level_holds_what_it_should() {
+    let ours = [
+        ".ci",
+        ".github",
+        ".gitignore",
+        "CHANGELOG.md",
+        "Cargo.lock",
+        "Cargo.toml",
+        "LICENSE-APACHE",
+        "LICENSE-MIT",
+        "README.md",
+        "benches",
+        "clippy.toml",
+        "crash",
+        "deny.toml",
+        "docs",
+        "examples",
+        "fuzz",
+        "loom",
+        "model",
+        "rustfmt.toml",
+        "src",
+        "tests",
+    ];
+    let made = [".git", "target", "campaign.out"];
+    let entries = std::fs::read_dir(root()).expect("the project's directory");
+    let names = entries.map(|entry| entry.expect("readable").file_name());
+    let names: Vec<_> = names.map(|name| name.to_string_lossy().into_owned()).collect();
+    let known = |name: &str| ours.contains(&name) || made.contains(&name);
+    let wrong = names.iter().filter(|name| !known(name));
+    demand("the top level is known", wrong.map(|name| format!("{name} is unknown")).collect());
+}
+
 #[test]
 fn the_package_holds_the_engine_and_its_papers() {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
