@@ -36,10 +36,15 @@ pub(crate) enum Tables {
 
 impl Core {
     pub(crate) fn checkpoint(&self, target: &Path, tables: Tables) -> Result<()> {
+        let made = self.make_checkpoint(target, tables);
+        // What the version kept may go now.
+        self.reader_ended();
+        made
+    }
+
+    fn make_checkpoint(&self, target: &Path, tables: Tables) -> Result<()> {
         // L1: until it is dropped a close waits, and the files are this handle's.
-        let building = self.signals.begin_build();
-        self.health.check_readable()?;
-        let _building = building.ok_or(Error::Closed)?;
+        let _building = self.signals.begin_build().ok_or(Error::Closed)?;
         // Held so that no log is given up while its part is copied.
         let maintainer = self.maintainer.lock();
         let (version, last) = self.cut()?;
