@@ -397,9 +397,9 @@ impl Handle {
 
     fn close(&self) -> Result<()> {
         let mut closed = self.closed.lock();
-        let (workers, notifier, notifier_id) = {
+        let (workers, notifier_id) = {
             let mut threads = self.threads.lock();
-            (threads.workers.take(), threads.notifier.take(), threads.notifier_id)
+            (threads.workers.take(), threads.notifier_id)
         };
         // A receipt may close, but the notifier can't wait for its own end; it touches no file
         // any more.
@@ -417,9 +417,10 @@ impl Handle {
         if let Some(workers) = workers {
             workers.join();
         }
-        // One that was started while the engine closed; now none is any more.
-        let late = self.threads.lock().notifier.take();
-        for notifier in [notifier, late].into_iter().flatten().filter(|_| may_wait) {
+        // V1: not before the engine is closed, or a write would start a second one, and receipts
+        // would overtake one another. Now none is started any more.
+        let notifier = self.threads.lock().notifier.take();
+        if let Some(notifier) = notifier.filter(|_| may_wait) {
             // Receipts that panic end in the notifier.
             let _ = notifier.join();
         }

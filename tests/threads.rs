@@ -270,3 +270,43 @@ fn maintenance_goes_on_while_a_backup_copies_tables() {
     let copy = SharedKiban::open(&copy, KibanOptions::new()).expect("a whole database");
     assert_eq!(copy.get("a").expect("open").as_deref(), Some(&b"before"[..]));
 }
+
+/// A write during a close started a second notifier, and its receipt overtook one before it.
+#[test]
+fn receipts_keep_their_order_while_the_engine_closes() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (_, env) = slow("flushes", 300);
+    let options = KibanOptions::new().env(env).background_maintenance(false);
+    let db = SharedKiban::open(dir.path().join("db"), options).expect("opens");
+    let (told, go_on) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+    let (tells, waits) = (told.clone(), go_on.clone());
+    let first = db.write_durable_with(&batch("a", "1"), move |_| {
+        tells.store(1, Ordering::Release);
+        while !waits.load(Ordering::Acquire) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    });
+    first.expect("written");
+    while told.load(Ordering::Acquire) == 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let flush = {
+        let db = db.clone();
+        let thread = std::thread::Builder::new().name("flushes".into());
+        thread.spawn(move || db.flush()).expect("a thread")
+    };
+    std::thread::sleep(Duration::from_millis(50));
+    let closes = {
+        let db = db.clone();
+        std::thread::spawn(move || db.close())
+    };
+    std::thread::sleep(Duration::from_millis(50));
+    let tells = told.clone();
+    let wrote = db.write_durable_with(&batch("b", "2"), move |_| tells.store(2, Ordering::Release));
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(told.load(Ordering::Acquire), 1, "V1: the first receipt is still being called");
+    go_on.store(true, Ordering::Release);
+    end(closes, "close").expect("closed");
+    let _ = end(flush, "a flush beside a close");
+    assert!(wrote.is_err() || told.load(Ordering::Acquire) == 2, "a receipt was not called");
+}
