@@ -15,6 +15,7 @@
 use crate::batch::WriteBatch;
 use crate::engine::Core;
 use crate::engine::queue::Load;
+use crate::engine::signals::Lane;
 use crate::env::sync::Ordering;
 use crate::error::{Error, Result};
 use crate::listener::StallCause;
@@ -73,7 +74,11 @@ impl Core {
                 }
                 _ => {}
             }
-            let got_on = self.get_on(since, deadline_ns);
+            let lanes = match cause {
+                StallCause::Runs => &[Lane::Compact],
+                _ => self.flush_lanes(),
+            };
+            let got_on = self.get_on(since, lanes, deadline_ns);
             // The handle's own state says more than the try that failed.
             self.health.check_writable()?;
             if !got_on? {

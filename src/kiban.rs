@@ -330,6 +330,7 @@ pub fn restore(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::signals::Lane;
 
     /// B1: who had found the compactions' lane taken waited for ever, as nobody told that the
     /// compaction which was asked for had come to its end.
@@ -342,7 +343,11 @@ mod tests {
         db.flush()?;
         let since = db.core.signals.now();
         db.core.compact_range(&key_range::<&[u8]>(&(..)))?;
-        assert!(db.core.signals.await_progress(since, Some((&*db.core.env.clock, 0)))?);
+        assert!(db.core.signals.await_progress(
+            since,
+            &[Lane::Compact],
+            Some((&*db.core.env.clock, 0))
+        )?);
         Ok(())
     }
 }

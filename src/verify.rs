@@ -32,6 +32,15 @@ impl Core {
     pub(crate) fn verify(&self) -> Result<VerifyReport> {
         self.health.check_readable()?;
         let mut report = VerifyReport::default();
+        let tables = self.verify_tables(&mut report);
+        self.reader_ended();
+        tables?;
+        self.verify_logs(&mut report)?;
+        self.verify_manifest()?;
+        Ok(report)
+    }
+
+    fn verify_tables(&self, report: &mut VerifyReport) -> Result<()> {
         let view = self.view.load();
         check::structure(&view.version).map_err(|what| Error::corruption(&self.dir, 0, what))?;
         for meta in view.version.tables().into_values() {
@@ -42,11 +51,7 @@ impl Core {
             report.entries += summary.entries;
             report.table_bytes += summary.bytes;
         }
-        drop(view);
-        self.reader_ended();
-        self.verify_logs(&mut report)?;
-        self.verify_manifest()?;
-        Ok(report)
+        Ok(())
     }
 
     /// `CURRENT` and its manifest must still say what this handle knows.

@@ -217,6 +217,7 @@ fn stats_tell_of_the_cache_and_of_the_highest_marks() {
     db.flush().expect("flushed");
     let flushed = db.stats();
     assert_eq!((flushed.memtables_frozen_max, flushed.runs_max, flushed.tables), (1, 1, 1));
+    assert!(flushed.logs_max >= flushed.logs, "{flushed:?}");
     for _ in 0..2 {
         assert_eq!(db.get("a").expect("open").as_deref(), Some(&b"1"[..]));
     }

@@ -220,16 +220,16 @@ fn close_waits_for_every_receipt() {
     let _ = end(flush, "a flush beside a close");
 }
 
-/// A copy of the tables held up every flush and compaction, and writers behind them.
+/// A backup held up every flush and compaction, and writers behind them, for as long as it took.
 #[test]
-fn maintenance_goes_on_while_a_backup_copies_tables() {
+fn maintenance_goes_on_while_a_backup_is_made() {
     struct Waits {
-        /// Where the copying of tables has come to: 0 not yet, 1 there, 2 it may go on.
+        /// Where the backup has come to: 0 not yet to its copy, 1 there, 2 it may go on.
         at: AtomicU64,
     }
     impl Probe for Waits {
         fn stage(&self, stage: Stage) {
-            if stage == Stage::CheckpointTables {
+            if stage == Stage::CheckpointDir {
                 self.at.store(1, Ordering::Release);
                 while self.at.load(Ordering::Acquire) < 2 {
                     std::thread::sleep(Duration::from_millis(1));
@@ -244,6 +244,7 @@ fn maintenance_goes_on_while_a_backup_copies_tables() {
     let db = SharedKiban::open(&path, KibanOptions::new().env(env)).expect("opens");
     db.put("a", "before").expect("written");
     db.flush().expect("flushed");
+    db.put("b", "in the log").expect("written");
     let backup = {
         let (db, copy) = (db.clone(), copy.clone());
         std::thread::spawn(move || db.backup(copy))
@@ -256,6 +257,8 @@ fn maintenance_goes_on_while_a_backup_copies_tables() {
         std::thread::spawn(move || {
             db.put("a", "after").expect("written");
             db.compact_range::<&[u8]>(..).expect("compacted");
+            // Its log and tables have no name any more, but for what the backup keeps.
+            db.wait_settled(Duration::from_secs(60)).expect("nothing failed");
             db.stats().compactions
         })
     };
@@ -269,6 +272,7 @@ fn maintenance_goes_on_while_a_backup_copies_tables() {
     end(closes, "close").expect("closed");
     let copy = SharedKiban::open(&copy, KibanOptions::new()).expect("a whole database");
     assert_eq!(copy.get("a").expect("open").as_deref(), Some(&b"before"[..]));
+    assert_eq!(copy.get("b").expect("open").as_deref(), Some(&b"in the log"[..]));
 }
 
 /// A write during a close started a second notifier, and its receipt overtook one before it.
@@ -309,4 +313,65 @@ fn receipts_keep_their_order_while_the_engine_closes() {
     end(closes, "close").expect("closed");
     let _ = end(flush, "a flush beside a close");
     assert!(wrote.is_err() || told.load(Ordering::Acquire) == 2, "a receipt was not called");
+}
+
+/// Tables that a point read had pinned stayed on disk until something else came along.
+#[test]
+fn what_a_point_read_pins_goes_when_it_ends() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let db = SharedKiban::open(dir.path().join("db"), KibanOptions::new()).expect("opens");
+    for value in ["1", "2"] {
+        db.put("a", value).expect("written");
+        db.flush().expect("flushed");
+    }
+    let (reads, go_on) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let reader = {
+        let (db, reads, go_on) = (db.clone(), reads.clone(), go_on.clone());
+        std::thread::spawn(move || {
+            db.get_with("a", |_| {
+                reads.store(true, Ordering::Release);
+                while !go_on.load(Ordering::Acquire) {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            })
+        })
+    };
+    while !reads.load(Ordering::Acquire) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    db.compact_range::<&[u8]>(..).expect("compacted");
+    db.wait_settled(Duration::from_secs(60)).expect("nothing failed");
+    // Nothing is asked of the handle from here on: `stats` would have the pinned ones looked at.
+    let tables = move || {
+        let names = std::fs::read_dir(dir.path().join("db")).expect("a directory");
+        let names = names.map(|entry| entry.expect("readable").path());
+        names.filter(|path| path.extension().is_some_and(|end| end == "tbl")).count()
+    };
+    assert_eq!(tables(), 3);
+    go_on.store(true, Ordering::Release);
+    end(reader, "a read").expect("open");
+    let goes = std::thread::spawn(move || {
+        while tables() > 1 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    });
+    end(goes, "what a read had pinned");
+}
+
+/// Each flush that failed left one memtable more in memory.
+#[test]
+fn flushes_that_fail_pile_up_no_memtables() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (path, away) = (dir.path().join("db"), dir.path().join("away"));
+    let options = KibanOptions::new().background_maintenance(false);
+    let db = SharedKiban::open(&path, options).expect("opens");
+    std::fs::rename(&path, &away).expect("renamed");
+    for n in 0..20u8 {
+        db.put([n], "value").expect("the log is open");
+        db.flush().expect_err("no table can be made");
+    }
+    assert!(db.stats().memtables_frozen < 3, "B1: {:?}", db.stats());
+    std::fs::rename(&away, &path).expect("renamed");
+    db.flush().expect("flushed");
+    assert_eq!(db.range::<&[u8]>(..).expect("open").count(), 20);
 }

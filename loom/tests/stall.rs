@@ -51,7 +51,7 @@ impl World {
                 return "room";
             }
             self.signals.tell_due(Lane::Flush);
-            match self.signals.await_progress(since, None) {
+            match self.signals.await_progress(since, &[Lane::Flush], None) {
                 Ok(got_on) => assert!(got_on, "no time was set"),
                 Err(Error::Closed) => return "closed",
                 Err(_) => return "failed",
@@ -120,6 +120,25 @@ fn a_failed_try_is_the_answer_of_who_waits_and_is_made_again() {
     assert_eq!(seen, ["failed", "room"].into());
 }
 
+/// A stalled writer, and a worker in each lane, of which the merging one fails first. Allowed: the
+/// writer gets on. Forbidden: what befell the other lane is its answer. Bounded at three
+/// preemptions.
+#[test]
+fn a_failure_of_the_other_lane_is_not_the_answer() {
+    let seen = outcomes(Some(3), || {
+        let world = World::new();
+        let workers = [world.worker(Lane::Compact, 1), world.worker(Lane::Flush, 0)];
+        *world.full.lock() = true;
+        let end = world.write();
+        world.signals.stop();
+        for worker in workers {
+            worker.join().expect("no panic");
+        }
+        end
+    });
+    assert_eq!(seen, ["room"].into());
+}
+
 /// A stalled writer without a worker, one who poisons, and one who closes. Allowed: the writer is
 /// told one of both, or, if it comes late, sees the poison for itself. Forbidden: it sleeps on.
 /// Not bounded in preemptions.
@@ -132,7 +151,7 @@ fn poison_and_close_wake_a_stalled_writer() {
             let (world, poisoned) = (world.clone(), poisoned.clone());
             thread::spawn(move || {
                 *poisoned.lock() = true;
-                world.signals.tell_step(Some(&Error::ReadOnly));
+                world.signals.tell_step(&LANES, Some(&Error::ReadOnly));
             })
         };
         let closer = {
@@ -143,7 +162,7 @@ fn poison_and_close_wake_a_stalled_writer() {
         let end = if *poisoned.lock() {
             "saw poison"
         } else {
-            match world.signals.await_progress(since, None) {
+            match world.signals.await_progress(since, &[Lane::Flush], None) {
                 Ok(_) => "got on",
                 Err(Error::Closed) => "closed",
                 Err(_) => "poisoned",

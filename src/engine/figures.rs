@@ -38,6 +38,11 @@ impl Core {
         stats.snapshots = self.snapshots.count() as u64;
         stats.last_sequence = self.published().0;
         stats.flushed_sequence = view.version.flushed_seq.0;
+        stats.runs_max = stats.runs_max.max(stats.runs);
+        stats.memtables_frozen_max = stats.memtables_frozen_max.max(stats.memtables_frozen);
+        // G2: not over a wait for a lock.
+        drop(view);
+        self.reader_ended();
         if let Some(maintainer) = &*self.maintainer.lock() {
             stats.tables_pinned = maintainer.zombies.len() as u64;
             stats.tables_fenced = maintainer.fenced.len() as u64;
@@ -45,6 +50,7 @@ impl Core {
         if let Some(writer) = &*self.writer.lock() {
             stats.log_bytes = writer.logs.bytes();
             stats.logs = writer.logs.numbers().len() as u64;
+            stats.logs_max = stats.logs_max.max(stats.logs);
         }
         stats
     }

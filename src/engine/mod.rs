@@ -42,7 +42,7 @@ pub(crate) use gate::Gate;
 use health::Health;
 use logs::{Logs, NextLog};
 use receipts::Receipts;
-use signals::{Lane, Signals};
+use signals::{LANES, Lane, Signals};
 use slots::Slot;
 use snapshots::Snapshots;
 use std::collections::BTreeSet;
@@ -133,6 +133,7 @@ impl Core {
     /// Tells that a reader ended which may have pinned tables (G2).
     pub(crate) fn reader_ended(&self) {
         if self.zombies.load(Ordering::Relaxed) > 0 {
+            self.maintenance_due.store(true, Ordering::Relaxed);
             self.signals.tell_due(Lane::Compact);
         }
     }
@@ -151,7 +152,7 @@ impl Core {
     /// gives the error on.
     pub(crate) fn poison(&self, error: Error) -> Error {
         let error = self.health.poison(error);
-        self.signals.tell_step(Some(&error));
+        self.signals.tell_step(&LANES, Some(&error));
         error
     }
 

@@ -7,9 +7,12 @@
 //!   installer's).
 //! - A build that fails takes its files with it: nobody names them, and on a full disk they would
 //!   have the room that the next try, or a flush, needs (B1). The next try takes new numbers.
+//!   After poison there is none, and nothing is removed (P1).
 
 use crate::base::key::{EntryRef, FileNumber, TableId};
 use crate::base::name::{FileKind, file_path};
+use crate::engine::Core;
+use crate::engine::health::Health;
 use crate::env::Env;
 use crate::env::probe::Stage;
 use crate::env::sync::Arc;
@@ -37,6 +40,23 @@ pub(crate) struct OutputPlan<'a> {
     pub(crate) table_bytes_max: u64,
     pub(crate) build_stage: Stage,
     pub(crate) sync_stage: Stage,
+    /// P1: once it is poisoned nothing is removed.
+    pub(crate) health: &'a Health,
+}
+
+impl Core {
+    /// Where and how this database's tables are built.
+    pub(crate) fn output_plan(&self, build_stage: Stage, sync_stage: Stage) -> OutputPlan<'_> {
+        OutputPlan {
+            env: &self.env,
+            dir: &self.dir,
+            options: &self.table_options,
+            table_bytes_max: self.options.table_bytes_max,
+            build_stage,
+            sync_stage,
+            health: &self.health,
+        }
+    }
 }
 
 /// Builds tables from entries that come in order.
@@ -110,6 +130,9 @@ impl<'a> OutputBuilder<'a> {
 
 impl Drop for OutputBuilder<'_> {
     fn drop(&mut self) {
+        if self.plan.health.is_poisoned() {
+            return;
+        }
         for path in &self.made {
             // Should one stay, it is an orphan, which the next open removes.
             let _ = self.plan.env.fs.unlink(path);
@@ -128,7 +151,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let (env, next) = (Env::os(), AtomicU64::new(1));
         let allocate = || Ok(FileNumber(next.fetch_add(1, Ordering::Relaxed)));
-        let options = TableOptions::default();
+        let (options, health) = (TableOptions::default(), Health::new(false));
         let build = |keys: &[&[u8]]| {
             let plan = OutputPlan {
                 env: &env,
@@ -137,6 +160,7 @@ mod tests {
                 table_bytes_max: 1,
                 build_stage: Stage::FlushBuild,
                 sync_stage: Stage::FlushSyncTable,
+                health: &health,
             };
             let mut output = OutputBuilder::new(plan, &allocate);
             for key in keys {
@@ -149,5 +173,8 @@ mod tests {
         assert_eq!((files(), next.load(Ordering::Relaxed)), (0, 4), "B1");
         assert_eq!(build(&[b"a", b"b"]).expect("in order").tables.len(), 2);
         assert_eq!(files(), 2);
+        let _ = health.poison(Error::ReadOnly);
+        build(&[b"a", b"b", b"c", b"c"]).map(|_| ()).expect_err("one entry twice");
+        assert_eq!(files(), 5, "P1");
     }
 }

@@ -255,8 +255,7 @@ impl State {
     fn give_up_waiting(&mut self) {
         let queued = self.open[DURABLE].members();
         if !std::mem::replace(&mut self.gave_up, true) {
-            self.cohort.waited(queued);
-            self.waits.in_vain += 1;
+            self.waits.in_vain += u64::from(self.cohort.waited(queued));
         }
     }
 

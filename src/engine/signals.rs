@@ -2,7 +2,8 @@
 //!
 //! Invariants
 //! - No lost wake-up (B1): every change is made under the lock that its waiters look under.
-//! - Whoever waits for progress sees each end of a try after its wait began, a failed one too.
+//! - Whoever waits for progress sees each end of a try after its wait began. A failure is the
+//!   answer of those alone who wait for its lane; one that poisons is everybody's.
 //! - Once stopped, nobody waits here.
 //!
 //! It decides nothing: what is due and what a failure means is `maintain`'s and `write`'s.
@@ -34,8 +35,8 @@ struct State {
     stopped: bool,
     /// Grows with each end of a try.
     tries: u64,
-    /// The last try that failed, and how.
-    failed: Option<(u64, Error)>,
+    /// Of each lane the last try that failed, and how.
+    failed: [Option<(u64, Error)>; 2],
 }
 
 /// The board that everybody looks at.
@@ -99,14 +100,14 @@ impl Signals {
         state.busy[lane as usize] = false;
         state.due[lane as usize] |= did.is_err();
         if !matches!(did, Ok(false)) {
-            state.end_try(did.as_ref().err());
+            state.end_try(&[lane], did.as_ref().err());
         }
         self.progress.notify_all();
     }
 
-    /// Tells that a step was done, or how it failed.
-    pub fn tell_step(&self, error: Option<&Error>) {
-        self.state.lock().end_try(error);
+    /// Tells that a step was done in one of `lanes`, or how it failed.
+    pub fn tell_step(&self, lanes: &[Lane], error: Option<&Error>) {
+        self.state.lock().end_try(lanes, error);
         self.progress.notify_all();
     }
 
@@ -133,10 +134,11 @@ impl Signals {
     /// passed.
     ///
     /// # Errors
-    /// That of a try which failed after `since`; `Closed` once stopped.
+    /// That of a try in one of `lanes` which failed after `since`; `Closed` once stopped.
     pub fn await_progress(
         &self,
         since: Since,
+        lanes: &[Lane],
         deadline: Option<(&dyn Clock, u64)>,
     ) -> Result<bool> {
         let mut state = self.state.lock();
@@ -145,8 +147,7 @@ impl Signals {
                 return Err(Error::Closed);
             }
             if state.tries > since.0 {
-                let failed = state.failed.as_ref().filter(|(at, _)| *at > since.0);
-                return failed.map_or(Ok(true), |(_, error)| Err(error.clone()));
+                return state.failed_since(since.0, lanes).map_or(Ok(true), Err);
             }
             let Some((clock, until)) = deadline else {
                 state = self.progress.wait(state);
@@ -177,10 +178,8 @@ impl Signals {
             if state.stopped {
                 return Err(Error::Closed);
             }
-            if let Some((at, error)) = &state.failed
-                && *at > since
-            {
-                return Err(error.clone());
+            if let Some(error) = state.failed_since(since, &LANES) {
+                return Err(error);
             }
             if state.due == [false; 2] && state.busy == [false; 2] {
                 return Ok(true);
@@ -221,11 +220,19 @@ impl Signals {
 }
 
 impl State {
-    fn end_try(&mut self, error: Option<&Error>) {
+    fn end_try(&mut self, lanes: &[Lane], error: Option<&Error>) {
         self.tries += 1;
         if let Some(error) = error {
-            self.failed = Some((self.tries, error.clone()));
+            for lane in lanes {
+                self.failed[*lane as usize] = Some((self.tries, error.clone()));
+            }
         }
+    }
+
+    fn failed_since(&self, since: u64, lanes: &[Lane]) -> Option<Error> {
+        let failed = lanes.iter().filter_map(|lane| self.failed[*lane as usize].as_ref());
+        let failed = failed.filter(|(at, _)| *at > since).max_by_key(|(at, _)| *at);
+        failed.map(|(_, error)| error.clone())
     }
 }
 

@@ -80,13 +80,23 @@ pub struct Views {
     now: Published<View>,
     /// Held by whoever replaces the view.
     update: Mutex<()>,
+    /// How often it was replaced.
+    changes: AtomicU64,
 }
 
 impl Views {
     /// Begins with `view`.
     #[must_use]
     pub fn new(view: View) -> Self {
-        Self { now: Published::new(Arc::new(view)), update: Mutex::new(()) }
+        let (now, update) = (Published::new(Arc::new(view)), Mutex::new(()));
+        Self { now, update, changes: AtomicU64::new(0) }
+    }
+
+    /// How often the view was replaced. A reader that took it before its view, and finds it
+    /// unchanged when it has let that go, pinned nothing that was removed meanwhile (G2).
+    #[inline]
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
     }
 
     /// The view now.
@@ -120,5 +130,6 @@ impl Views {
         let _held = self.update.lock();
         let next = change(&self.now.load());
         self.now.store(Arc::new(next));
+        self.changes.fetch_add(1, Ordering::AcqRel);
     }
 }

@@ -180,13 +180,20 @@ pub fn read_full_at(file: &dyn File, offset: u64, buf: &mut [u8]) -> io::Result<
 /// # Errors
 /// Those of opening and reading.
 pub fn read_file(fs: &dyn Fs, path: &Path, len_max: u64) -> io::Result<Vec<u8>> {
-    let file = fs.open(path, OpenMode::Read)?;
+    read_whole(&*fs.open(path, OpenMode::Read)?, len_max)
+}
+
+/// As [`read_file`], of an open file.
+///
+/// # Errors
+/// Those of reading.
+pub fn read_whole(file: &dyn File, len_max: u64) -> io::Result<Vec<u8>> {
     let len = file.len()?;
     if len > len_max {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
     let mut bytes = vec![0; usize::try_from(len).map_err(|_| io::ErrorKind::FileTooLarge)?];
-    let filled = read_full_at(&*file, 0, &mut bytes)?;
+    let filled = read_full_at(file, 0, &mut bytes)?;
     bytes.truncate(filled);
     Ok(bytes)
 }

@@ -11,22 +11,11 @@ use super::Failed;
 use super::retain::Retain;
 use crate::cursor::Cursor;
 use crate::engine::Core;
-use crate::engine::output::{OutputBuilder, OutputPlan};
+use crate::engine::output::OutputBuilder;
 use crate::engine::slots::Built;
 use crate::env::probe::Stage;
 
 impl Core {
-    pub(crate) fn output_plan(&self, build_stage: Stage, sync_stage: Stage) -> OutputPlan<'_> {
-        OutputPlan {
-            env: &self.env,
-            dir: &self.dir,
-            options: &self.table_options,
-            table_bytes_max: self.options.table_bytes_max,
-            build_stage,
-            sync_stage,
-        }
-    }
-
     pub(super) fn build_flush(&self) -> Result<Built, Failed> {
         let view = self.view.load();
         let oldest = view.frozen.last().expect("a flush is planned only for a frozen memtable");

@@ -8,7 +8,7 @@
 
 use super::MaintainStep;
 use crate::engine::Core;
-use crate::engine::signals::{Lane, Since};
+use crate::engine::signals::{LANES, Lane, Since};
 use crate::env::sync::Ordering;
 use crate::error::{Error, Result};
 use crate::version::Version;
@@ -24,7 +24,7 @@ impl Core {
             match self.maintain_step()? {
                 MaintainStep::Idle => return Ok(()),
                 MaintainStep::Busy => {
-                    self.signals.await_progress(since, None)?;
+                    self.signals.await_progress(since, &LANES, None)?;
                 }
                 _ => {}
             }
@@ -64,7 +64,7 @@ impl Core {
     pub(crate) fn compact_below_stop(&self) -> Result<()> {
         let mut since = self.signals.now();
         while self.view.with(|view| self.is_full(&view.version)) {
-            self.get_on(since, None)?;
+            self.get_on(since, &[Lane::Compact], None)?;
             since = self.signals.now();
         }
         Ok(())
@@ -81,27 +81,39 @@ impl Core {
         };
         let mut since = self.signals.now();
         while self.version().flushed_seq < last {
-            self.get_on(since, None)?;
+            self.get_on(since, self.flush_lanes(), None)?;
             since = self.signals.now();
         }
         Ok(())
     }
 
-    /// Waits for a step, or does one; false if the deadline has passed.
+    /// The lanes whose work a flush waits for: its own, and a merge where one has to go first.
+    pub(crate) fn flush_lanes(&self) -> &'static [Lane] {
+        let waits = self.view.with(|view| self.is_full(&view.version));
+        if waits { &LANES } else { &[Lane::Flush] }
+    }
+
+    /// Waits for a step in any lane, or does one; false if the deadline has passed. `lanes` are
+    /// those whose failure concerns the caller.
     ///
     /// # Errors
     /// That of the step; `Stalled`, or the first damage, where there is nothing to do.
-    pub(crate) fn get_on(&self, since: Since, deadline_ns: Option<u64>) -> Result<bool> {
+    pub(crate) fn get_on(
+        &self,
+        since: Since,
+        lanes: &[Lane],
+        deadline_ns: Option<u64>,
+    ) -> Result<bool> {
         self.health.check_writable()?;
         let deadline = deadline_ns.map(|until| (&*self.env.clock, until));
         if self.signals.has_workers() {
             self.signals.tell_due(Lane::Flush);
             self.signals.tell_due(Lane::Compact);
-            return self.signals.await_progress(since, deadline);
+            return self.signals.await_progress(since, lanes, deadline);
         }
         match self.maintain_step()? {
             MaintainStep::Idle => self.why_stuck().map(|()| true),
-            MaintainStep::Busy => self.signals.await_progress(since, deadline),
+            MaintainStep::Busy => self.signals.await_progress(since, lanes, deadline),
             _ => Ok(true),
         }
     }

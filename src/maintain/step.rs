@@ -25,7 +25,7 @@ impl Core {
         // That another thread is at it is no progress: who then waits for some would wake itself
         // and spin until the other is done.
         if !matches!(step, Ok(MaintainStep::Busy)) {
-            self.signals.tell_step(step.as_ref().err());
+            self.signals.tell_step(&LANES, step.as_ref().err());
         }
         step
     }
@@ -154,7 +154,7 @@ impl Core {
         let done = match std::mem::replace(slot, Slot::Building) {
             Slot::Building => {
                 drop(guard);
-                return self.signals.await_progress(since, None).map(|_| false);
+                return self.signals.await_progress(since, &[Lane::Compact], None).map(|_| false);
             }
             Slot::Empty => {
                 let version = self.version();
@@ -180,7 +180,7 @@ impl Core {
         };
         // B1: whoever found the lane taken waits for this, and a flush for the room it made.
         LANES.into_iter().for_each(|lane| self.signals.tell_due(lane));
-        self.signals.tell_step(done.as_ref().err());
+        self.signals.tell_step(&[Lane::Compact], done.as_ref().err());
         done
     }
 

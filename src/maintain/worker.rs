@@ -81,14 +81,18 @@ impl Core {
             let since = self.signals.now();
             match self.step(&[lane])? {
                 MaintainStep::Idle => break,
+                // Another thread is at this lane; how that ends is not this try's failure.
                 MaintainStep::Busy => {
-                    self.signals.await_progress(since, None)?;
+                    let ended = self.signals.await_progress(since, &[lane], None);
+                    if let Err(error @ Error::Closed) = ended {
+                        return Err(error);
+                    }
                 }
                 MaintainStep::Installed => {
                     did = true;
                     // A merge makes way for a flush; a flush may make a merge due.
                     LANES.into_iter().filter(|l| *l != lane).for_each(|l| self.signals.tell_due(l));
-                    self.signals.tell_step(None);
+                    self.signals.tell_step(&[lane], None);
                 }
                 _ => did = true,
             }

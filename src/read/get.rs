@@ -8,18 +8,28 @@ use crate::base::key::{EntryRef, Kind, SeqNo};
 use crate::base::slice::Slice;
 use crate::engine::Core;
 use crate::engine::view::View;
-use crate::env::sync::{Arc, Borrowed};
+use crate::env::sync::Arc;
 use crate::error::Result;
 use crate::table::key_hash;
 use crate::version::Version;
 
 impl Core {
-    /// The view and the sequence of a read that begins now.
-    fn read_point(&self) -> (Borrowed<View>, SeqNo) {
-        self.view.read_point(&self.published)
+    /// Reads in the view and at the sequence of now.
+    #[inline]
+    fn read<R>(&self, read: impl FnOnce(&View, SeqNo) -> Result<R>) -> Result<R> {
+        self.health.check_readable()?;
+        let changes = self.view.changes();
+        let (view, published) = self.view.read_point(&self.published);
+        let answer = read(&view, published);
+        drop(view);
+        if self.view.changes() != changes {
+            // G2: it may have pinned what goes.
+            self.reader_ended();
+        }
+        answer
     }
 
-    /// As [`Core::read_point`], for a read that outlives a call.
+    /// The view and the sequence of a read that outlives a call.
     pub(super) fn lasting_read_point(&self) -> (Arc<View>, SeqNo) {
         self.view.lasting_read_point(&self.published)
     }
@@ -31,20 +41,18 @@ impl Core {
         at: Option<SeqNo>,
         found: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
-        self.health.check_readable()?;
-        let (view, published) = self.read_point();
-        self.lookup(&view, key, at.unwrap_or(published), |entry| match entry.kind {
-            Kind::Put => Some(found(entry.value)),
-            Kind::Delete => None,
+        self.read(|view, published| {
+            self.lookup(view, key, at.unwrap_or(published), |entry| match entry.kind {
+                Kind::Put => Some(found(entry.value)),
+                Kind::Delete => None,
+            })
         })
         .map(Option::flatten)
     }
 
     /// The value of `key` as a slice of its own or of what it pins.
     pub(crate) fn get(&self, key: &[u8], at: Option<SeqNo>) -> Result<Option<Slice>> {
-        self.health.check_readable()?;
-        let (view, published) = self.read_point();
-        self.get_in(&view, key, at.unwrap_or(published))
+        self.read(|view, published| self.get_in(view, key, at.unwrap_or(published)))
     }
 
     /// As [`Core::get`], in a view.
@@ -106,16 +114,16 @@ impl Core {
         keys: &[K],
         at: Option<SeqNo>,
     ) -> Result<Vec<Option<Slice>>> {
-        self.health.check_readable()?;
-        let (view, published) = self.read_point();
-        let at = at.unwrap_or(published);
         let mut order: Vec<usize> = (0..keys.len()).collect();
         order.sort_by(|&a, &b| keys[a].as_ref().cmp(keys[b].as_ref()));
-        let mut values = vec![None; keys.len()];
-        for index in order {
-            values[index] = self.get_in(&view, keys[index].as_ref(), at)?;
-        }
-        Ok(values)
+        self.read(|view, published| {
+            let at = at.unwrap_or(published);
+            let mut values = vec![None; keys.len()];
+            for index in order {
+                values[index] = self.get_in(view, keys[index].as_ref(), at)?;
+            }
+            Ok(values)
+        })
     }
 }
 

@@ -13,7 +13,7 @@ use crate::cache::{BlockCache, TableCache};
 use crate::cursor::Cursor;
 use crate::engine::health::Health;
 use crate::engine::logs::{Logs, NextLog};
-use crate::engine::output::{Output, OutputBuilder, OutputPlan};
+use crate::engine::output::{Output, OutputBuilder};
 use crate::engine::queue::{CommitQueue, GROUP_BYTES_MAX};
 use crate::engine::receipts::Receipts;
 use crate::engine::signals::Signals;
@@ -178,14 +178,7 @@ fn build(core: &Core, replayed: &Replayed) -> Result<Vec<Output>> {
     let allocate = || Ok(core.allocate_file());
     let mut outputs = Vec::new();
     for Frozen { memtable, .. } in &replayed.memtables {
-        let plan = OutputPlan {
-            env: &core.env,
-            dir: &core.dir,
-            options: &core.table_options,
-            table_bytes_max: core.options.table_bytes_max,
-            build_stage: Stage::RecoverBuild,
-            sync_stage: Stage::RecoverSyncTable,
-        };
+        let plan = core.output_plan(Stage::RecoverBuild, Stage::RecoverSyncTable);
         let mut output = OutputBuilder::new(plan, &allocate);
         let mut cursor = memtable.cursor();
         cursor.seek_first()?;

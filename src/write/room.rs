@@ -90,15 +90,30 @@ impl Core {
         self.signals.tell_due(Lane::Flush);
     }
 
-    /// Freezes the memtable if it holds anything, so that a flush takes it.
+    /// Freezes the memtable if it holds anything, so that a flush takes it; waits where that would
+    /// be one more than there may be (B1).
+    ///
+    /// # Errors
+    /// That of the try to make room for it.
     pub(crate) fn freeze_for_flush(&self) -> Result<()> {
-        let mut writer = self.writer.lock();
-        self.health.check_writable()?;
-        let writer = writer.as_mut().expect("a writable handle has a writer");
-        if self.view.with(|view| !view.active.is_empty()) {
-            self.freeze(writer, &Group::default());
+        loop {
+            let since = self.signals.now();
+            {
+                let mut writer = self.writer.lock();
+                self.health.check_writable()?;
+                let writer = writer.as_mut().expect("a writable handle has a writer");
+                let (is_empty, frozen) =
+                    self.view.with(|view| (view.active.is_empty(), view.frozen.len()));
+                if is_empty {
+                    return Ok(());
+                }
+                if frozen + 1 < self.options.memtables_max {
+                    self.freeze(writer, &Group::default());
+                    return Ok(());
+                }
+            }
+            self.get_on(since, self.flush_lanes(), None)?;
         }
-        Ok(())
     }
 
     /// What this batch would have to wait for now, behind what has `joined` and is not applied yet.

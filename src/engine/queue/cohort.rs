@@ -51,15 +51,16 @@ impl Cohort {
         (self.sync_ns / 2).min(self.patience_ns_max)
     }
 
-    /// A wait ended by its deadline, with `queued` writers there.
-    pub(super) fn waited(&mut self, queued: u32) {
+    /// A wait ended by its deadline, with `queued` writers there; returns whether it was in vain.
+    pub(super) fn waited(&mut self, queued: u32) -> bool {
         if queued >= self.expected {
-            return;
+            return false;
         }
         self.in_vain += 1;
         if self.in_vain >= IN_VAIN_MAX {
             self.skip = 1 << self.in_vain.min(8);
         }
+        true
     }
 
     /// A group of `queued` is about to be led.
