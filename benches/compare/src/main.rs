@@ -1,0 +1,4 @@
+//! `kiban-compare`: runs plans, reports on them, and checks them against targets.
+#![forbid(unsafe_code)]
+
+fn main() {}
