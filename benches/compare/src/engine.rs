@@ -91,6 +91,15 @@ pub trait Reader {
         n: usize,
         each: &mut dyn FnMut(&[u8], &[u8]),
     ) -> Result<usize>;
+
+    /// Calls `each` with the first `n` keys at or after `start`, ascending, and their values;
+    /// returns how many there were.
+    fn scan_from(
+        &mut self,
+        start: &[u8],
+        n: usize,
+        each: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<usize>;
 }
 
 /// Whether background work is left.
