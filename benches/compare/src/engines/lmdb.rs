@@ -1,0 +1,215 @@
+//! LMDB's adapter, by the `heed` crate.
+//!
+//! - Rows with durable writes open it without `MDB_NOSYNC`: every commit is one `fdatasync` of the
+//!   pages and one write of the meta page through a descriptor with `O_DSYNC`, which no counter of
+//!   sync calls sees.
+//! - Other rows open it with `MDB_NOSYNC`: a commit then hands its pages to the kernel, as buffered
+//!   writes do everywhere, and `sync` makes them durable. A durable write in such a row pays for a
+//!   sync of its own.
+//! - One read transaction per call, in the slot that LMDB keeps for the thread. A thread can't hold
+//!   two, so a reader must not be used inside `for_each`.
+//! - One writer at a time, by LMDB's own lock.
+//! - Keys have 1 to 511 bytes.
+// Opening a map of a file is unsafe in heed's API.
+#![allow(unsafe_code)]
+
+use super::locked_version;
+use crate::engine::{Account, Debt, EffectiveOptions, Engine, Knob, Opener, Reader, Result};
+use crate::profile::Profile;
+use anyhow::ensure;
+use heed::types::Bytes;
+use heed::{Database, Env, EnvFlags, EnvOpenOptions, RwTxn};
+use std::ops::Bound;
+use std::path::Path;
+use std::time::Duration;
+
+/// LMDB.
+pub struct LmdbOpener;
+
+/// More than any plan's threads, so that a reader never finds the table full.
+const READERS_MAX: u32 = 254;
+
+/// How long `close` waits for the last reference. There is none but in a caller's error.
+const CLOSE_MAX: Duration = Duration::from_secs(10);
+
+impl Opener for LmdbOpener {
+    fn name(&self) -> &'static str {
+        "lmdb"
+    }
+
+    fn version(&self) -> String {
+        let version = heed::lmdb_version();
+        let number = format!("{}.{}.{}", version.major, version.minor, version.patch);
+        format!("LMDB {number} (heed {})", locked_version("heed"))
+    }
+
+    fn open(&self, dir: &Path, profile: &Profile) -> Result<Box<dyn Engine>> {
+        let flags = if profile.durable { EnvFlags::empty() } else { EnvFlags::NO_SYNC };
+        let mut options = EnvOpenOptions::new();
+        options.map_size(profile.map_bytes as usize).max_readers(READERS_MAX);
+        // SAFETY: NO_SYNC gives up durability, which the row does not ask for, not memory safety.
+        unsafe { options.flags(flags) };
+        // SAFETY: the trial's directory is its own: nobody else opens, writes or truncates the file
+        // while it is mapped.
+        let env = unsafe { options.open(dir)? };
+        let mut txn = env.write_txn()?;
+        let table = env.create_database(&mut txn, None)?;
+        txn.commit()?;
+        Ok(Box::new(LmdbEngine { env, table, flags, profile: profile.clone() }))
+    }
+}
+
+struct LmdbEngine {
+    env: Env,
+    table: Database<Bytes, Bytes>,
+    flags: EnvFlags,
+    profile: Profile,
+}
+
+impl LmdbEngine {
+    fn commit(&self, txn: RwTxn, durable: bool) -> Result<()> {
+        txn.commit()?;
+        if durable && self.flags.contains(EnvFlags::NO_SYNC) {
+            self.env.force_sync()?;
+        }
+        Ok(())
+    }
+}
+
+impl Engine for LmdbEngine {
+    fn name(&self) -> &'static str {
+        "lmdb"
+    }
+
+    fn put(&self, key: &[u8], value: &[u8], durable: bool) -> Result<()> {
+        let mut txn = self.env.write_txn()?;
+        self.table.put(&mut txn, key, value)?;
+        self.commit(txn, durable)
+    }
+
+    fn put_batch(&self, records: &[(&[u8], &[u8])], durable: bool) -> Result<()> {
+        let mut txn = self.env.write_txn()?;
+        for (key, value) in records {
+            self.table.put(&mut txn, key, value)?;
+        }
+        self.commit(txn, durable)
+    }
+
+    fn delete(&self, key: &[u8], durable: bool) -> Result<()> {
+        let mut txn = self.env.write_txn()?;
+        self.table.delete(&mut txn, key)?;
+        self.commit(txn, durable)
+    }
+
+    fn reader(&self) -> Result<Box<dyn Reader + '_>> {
+        Ok(Box::new(LmdbReader(self)))
+    }
+
+    fn for_each(&self, each: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
+        let txn = self.env.read_txn()?;
+        for entry in self.table.iter(&txn)? {
+            let (key, value) = entry?;
+            each(key, value)?;
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<()> {
+        Ok(self.env.force_sync()?)
+    }
+
+    fn flush(&self) -> Result<()> {
+        // A commit is in the tree when it returns.
+        Ok(())
+    }
+
+    fn debt(&self) -> Result<Debt> {
+        // Nothing runs in the background.
+        Ok(Debt { settled: true, bytes: None })
+    }
+
+    fn account(&self) -> Result<Account> {
+        // LMDB counts nothing that is asked for here.
+        Ok(Account::default())
+    }
+
+    fn effective_options(&self) -> Result<EffectiveOptions> {
+        let flags = self.env.get_flags()?;
+        let info = self.env.info();
+        let txn = self.env.read_txn()?;
+        let page_bytes = self.table.stat(&txn)?.page_size;
+        let listing = format!(
+            "flags = {flags:#x}\nmap_size = {}\nmax_readers = {}\npage_size = {page_bytes}\n\
+             max_key_size = {}\n",
+            info.map_size,
+            info.maximum_number_of_readers,
+            self.env.max_key_size(),
+        );
+        let no_sync = EnvFlags::from_bits_retain(flags).contains(EnvFlags::NO_SYNC);
+        let knob = |name: &str, asked: String, got: String| Knob { name: name.into(), asked, got };
+        let knobs = vec![
+            knob("MDB_NOSYNC", (!self.profile.durable).to_string(), no_sync.to_string()),
+            knob("map_size", self.profile.map_bytes.to_string(), info.map_size.to_string()),
+        ];
+        Ok(EffectiveOptions {
+            file_name: "lmdb-options.txt".into(),
+            bytes: listing.into_bytes(),
+            knobs,
+        })
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        self.env.force_sync()?;
+        let closed = self.env.prepare_for_closing();
+        ensure!(closed.wait_timeout(CLOSE_MAX), "LMDB's environment is still in use");
+        Ok(())
+    }
+}
+
+struct LmdbReader<'a>(&'a LmdbEngine);
+
+impl Reader for LmdbReader<'_> {
+    fn get(&mut self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let txn = self.0.env.read_txn()?;
+        let value = self.0.table.get(&txn, key)?;
+        if let Some(value) = value {
+            found(value);
+        }
+        Ok(value.is_some())
+    }
+
+    fn first_of_prefix(
+        &mut self,
+        prefix: &[u8],
+        n: usize,
+        each: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<usize> {
+        let txn = self.0.env.read_txn()?;
+        hand_on(self.0.table.prefix_iter(&txn, prefix)?, n, each)
+    }
+
+    fn scan_from(
+        &mut self,
+        start: &[u8],
+        n: usize,
+        each: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<usize> {
+        let txn = self.0.env.read_txn()?;
+        let range = (Bound::Included(start), Bound::Unbounded);
+        hand_on(self.0.table.range(&txn, &range)?, n, each)
+    }
+}
+
+fn hand_on<'txn>(
+    entries: impl Iterator<Item = heed::Result<(&'txn [u8], &'txn [u8])>>,
+    n: usize,
+    each: &mut dyn FnMut(&[u8], &[u8]),
+) -> Result<usize> {
+    let mut count = 0;
+    for entry in entries.take(n) {
+        let (key, value) = entry?;
+        each(key, value);
+        count += 1;
+    }
+    Ok(count)
+}
