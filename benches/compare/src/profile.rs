@@ -75,6 +75,9 @@ pub struct Profile {
     pub durable: bool,
     /// Kiban: the longest wait for a cohort, in nanoseconds.
     pub cohort_wait_ns: u64,
+    /// Each synced write is a buffered write and then a sync of its own; the campaign does it, not
+    /// the adapter.
+    pub separate_sync: bool,
     /// Statistics inside the engine, for diagnostic trials only.
     pub statistics: bool,
     /// SQLite: one connection behind a mutex for reads as well as writes.
@@ -107,6 +110,7 @@ impl Profile {
             mmap_reads: true,
             durable: false,
             cohort_wait_ns: 100_000,
+            separate_sync: false,
             statistics: false,
             connection_shared: false,
             map_bytes: 64 << 30,

@@ -1,0 +1,171 @@
+//! What the machine is: facts for the head of a board, and how busy it is.
+//!
+//! A fact that can't be found out is the text "unknown".
+
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// The machine, in words.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Facts {
+    /// Pairs of a name and a value, in the order of the board.
+    pub facts: Vec<(String, String)>,
+}
+
+impl Facts {
+    /// This machine, for databases in `data`.
+    #[must_use]
+    pub fn now(data: &Path) -> Self {
+        let uname = rustix::system::uname();
+        let text = |s: &std::ffi::CStr| s.to_string_lossy().into_owned();
+        let (mount, device) = mount(data);
+        let facts = [
+            ("CPU", cpu_model()),
+            ("CPUs", std::thread::available_parallelism().map_or(unknown(), |n| n.to_string())),
+            ("memory", meminfo("MemTotal:")),
+            ("swap", meminfo("SwapTotal:")),
+            ("kernel", format!("{} {}", text(uname.sysname()), text(uname.release()))),
+            ("virtual machine", hypervisor()),
+            ("file system", mount),
+            ("device", device.clone()),
+            ("write cache", queue(&device, "write_cache")),
+            ("FUA", queue(&device, "fua")),
+            ("I/O scheduler", queue(&device, "scheduler")),
+            ("governor", read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")),
+            ("idle driver", read("/sys/devices/system/cpu/cpuidle/current_driver")),
+            ("transparent huge pages", read("/sys/kernel/mm/transparent_hugepage/enabled")),
+            ("Rust compiler", env!("COMPARE_RUSTC").into()),
+            ("build", format!("{}, {}", env!("COMPARE_PROFILE"), env!("COMPARE_FLAGS"))),
+            ("C++ compiler", first_line("c++", &["--version"])),
+            ("clang", first_line("clang", &["--version"])),
+        ];
+        Self { facts: facts.map(|(name, value)| (name.to_string(), value)).to_vec() }
+    }
+}
+
+/// CPU time of the whole machine, in ticks of 10 ms, as /proc/stat counts it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Load {
+    /// Spent working, but for what runs at a lower priority.
+    pub busy: u64,
+    /// Spent working at a lower priority.
+    pub nice: u64,
+    /// Idle, or waiting for a device.
+    pub idle: u64,
+    /// Taken by the hypervisor.
+    pub steal: u64,
+}
+
+impl Load {
+    /// Since boot.
+    #[must_use]
+    pub fn now() -> Self {
+        let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+        let line = text.lines().next().unwrap_or_default();
+        let ticks: Vec<u64> =
+            line.split_whitespace().skip(1).filter_map(|word| word.parse().ok()).collect();
+        let at = |i: usize| ticks.get(i).copied().unwrap_or(0);
+        Self {
+            busy: at(0) + at(2) + at(5) + at(6),
+            nice: at(1),
+            idle: at(3) + at(4),
+            steal: at(7),
+        }
+    }
+
+    /// What came since `earlier`.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            busy: self.busy.saturating_sub(earlier.busy),
+            nice: self.nice.saturating_sub(earlier.nice),
+            idle: self.idle.saturating_sub(earlier.idle),
+            steal: self.steal.saturating_sub(earlier.steal),
+        }
+    }
+
+    /// The share of all CPUs that was busy, own CPU time apart.
+    #[must_use]
+    pub fn foreign_share(self, own_cpu_ns: u64) -> f64 {
+        let all = self.busy + self.nice + self.idle + self.steal;
+        let own = own_cpu_ns / 10_000_000;
+        self.busy.saturating_sub(own) as f64 / all.max(1) as f64
+    }
+}
+
+/// The load averages, as the kernel prints them.
+#[must_use]
+pub fn load_average() -> String {
+    read("/proc/loadavg")
+}
+
+/// Microseconds during which some runnable task of the machine stood waiting for a CPU.
+#[must_use]
+pub fn pressure_us() -> Option<u64> {
+    let text = fs::read_to_string("/proc/pressure/cpu").ok()?;
+    text.lines().next()?.rsplit('=').next()?.parse().ok()
+}
+
+fn unknown() -> String {
+    "unknown".into()
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(path).map_or(unknown(), |text| text.trim().to_string())
+}
+
+fn first_line(command: &str, args: &[&str]) -> String {
+    let output = Command::new(command).args(args).output();
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    text.ok().and_then(|text| text.lines().next().map(str::to_string)).unwrap_or(unknown())
+}
+
+fn cpu_model() -> String {
+    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let line = text.lines().find(|line| line.starts_with("model name"));
+    line.and_then(|line| line.split(':').nth(1)).map_or(unknown(), |name| name.trim().into())
+}
+
+fn hypervisor() -> String {
+    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let flags = text.lines().find(|line| line.starts_with("flags")).unwrap_or_default();
+    let virtual_machine = flags.split_whitespace().any(|flag| flag == "hypervisor");
+    if virtual_machine { "yes" } else { "no" }.into()
+}
+
+fn meminfo(field: &str) -> String {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find(|line| line.starts_with(field));
+    line.map_or(unknown(), |line| line[field.len()..].trim().into())
+}
+
+/// The mount that `dir` is on, in words, and its device's name.
+fn mount(dir: &Path) -> (String, String) {
+    let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_path_buf());
+    let text = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let mut best: Option<(usize, String, String)> = None;
+    for line in text.lines() {
+        let mut words = line.split(' ');
+        let (Some(device), Some(at), Some(kind), Some(options)) =
+            (words.next(), words.next(), words.next(), words.next())
+        else {
+            continue;
+        };
+        let longer = best.as_ref().is_none_or(|(len, ..)| at.len() >= *len);
+        if dir.starts_with(at) && longer {
+            let name = device.rsplit('/').next().unwrap_or(device).to_string();
+            best = Some((at.len(), format!("{kind} ({options})"), name));
+        }
+    }
+    best.map_or((unknown(), unknown()), |(_, mount, device)| (mount, device))
+}
+
+fn queue(device: &str, attribute: &str) -> String {
+    let whole = device.trim_end_matches(|c: char| c.is_ascii_digit());
+    let paths = [device, whole].map(|name| format!("/sys/block/{name}/queue/{attribute}"));
+    paths.iter().map(|path| read(path)).find(|text| text != "unknown").unwrap_or(unknown())
+}
