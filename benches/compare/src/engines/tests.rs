@@ -186,7 +186,8 @@ fn an_account_and_a_debt_are_told() {
         assert!(settled, "{}: {debt:?}", opener.name());
         let account = engine.account().expect("its account");
         if ["kiban", "rocksdb"].contains(&opener.name()) {
-            assert_eq!(account.syncs, Some(5), "{}", opener.name());
+            // A durable write after a rotation syncs the older log too.
+            assert!(account.syncs >= Some(5), "{}: {account:?}", opener.name());
             let tables = account.flush_bytes.expect("bytes of flushes");
             assert!(tables > 9_000_000, "{}: {account:?}", opener.name());
             assert!(account.flushes > Some(1), "{}: {account:?}", opener.name());
