@@ -56,7 +56,11 @@ struct RedbEngine {
 type Table<'txn> = redb::Table<'txn, &'static [u8], &'static [u8]>;
 
 impl RedbEngine {
-    fn write(&self, durable: bool, change: impl FnOnce(&mut Table<'_>) -> Result<()>) -> Result<()> {
+    fn write(
+        &self,
+        durable: bool,
+        change: impl FnOnce(&mut Table<'_>) -> Result<()>,
+    ) -> Result<()> {
         let mut txn = self.db.begin_write()?;
         txn.set_durability(if durable { Durability::Immediate } else { Durability::None })?;
         change(&mut txn.open_table(TABLE)?)?;

@@ -175,7 +175,8 @@ mod tests {
 
     #[test]
     fn sections_are_told_apart_and_comments_left_out() {
-        let file = b"# a=comment\n[Version]\n  rocksdb_version=11.8.1\n\n[CFOptions \"default\"]\n  \
+        let file =
+            b"# a=comment\n[Version]\n  rocksdb_version=11.8.1\n\n[CFOptions \"default\"]\n  \
             a=1\n[DBOptions]\n  a=2\n  empty=\n";
         let found = parse(file).expect("text");
         let get = |section: &str, name: &str| {

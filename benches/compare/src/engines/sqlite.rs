@@ -53,9 +53,8 @@ impl Opener for SqliteOpener {
     fn open(&self, dir: &Path, profile: &Profile) -> Result<Box<dyn Engine>> {
         let file = dir.join("records.sqlite");
         let connection = connect(&file, profile)?;
-        connection.pragma_update_and_check(None, "journal_mode", "wal", |row| {
-            row.get::<_, String>(0)
-        })?;
+        connection
+            .pragma_update_and_check(None, "journal_mode", "wal", |row| row.get::<_, String>(0))?;
         connection.pragma_update(None, "synchronous", synchronous(profile.durable))?;
         connection.execute_batch(SCHEMA)?;
         let writer = Mutex::new(Writer { connection, full: profile.durable });
@@ -126,9 +125,8 @@ impl SqliteEngine {
 
     /// One value of a pragma, as text.
     fn pragma(connection: &Connection, name: &str) -> Result<String> {
-        let value = connection.pragma_query_value(None, name, |row| {
-            row.get::<_, rusqlite::types::Value>(0)
-        })?;
+        let value = connection
+            .pragma_query_value(None, name, |row| row.get::<_, rusqlite::types::Value>(0))?;
         Ok(match value {
             rusqlite::types::Value::Integer(number) => number.to_string(),
             rusqlite::types::Value::Text(text) => text,
@@ -197,9 +195,10 @@ impl Engine for SqliteEngine {
     }
 
     fn flush(&self) -> Result<()> {
-        let busy = self.lock()?.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| {
-            row.get::<_, i64>(0)
-        })?;
+        let busy =
+            self.lock()?
+                .connection
+                .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))?;
         ensure!(busy == 0, "a reader kept SQLite from the checkpoint");
         Ok(())
     }
