@@ -23,8 +23,9 @@ pub trait Opener: Sync {
     fn name(&self) -> &'static str;
     /// The version of the engine itself, and of the crate that brings it.
     fn version(&self) -> String;
-    /// Why this engine has no part in rows that are opened with `profile`; `None` if it has.
-    fn declines(&self, _profile: &Profile) -> Option<String> {
+    /// Why this engine has no part in rows that are opened with `profile`, and that acknowledge
+    /// writes before a sync if `buffered`; `None` if it has.
+    fn declines(&self, _profile: &Profile, _buffered: bool) -> Option<String> {
         None
     }
     /// Opens the database in `dir`, an existing directory; creates it where there is none.
@@ -123,8 +124,9 @@ pub struct Account {
     pub flush_bytes: Option<u64>,
     /// Bytes of tables that compactions wrote.
     pub compaction_bytes: Option<u64>,
-    /// Sync calls that the engine says it made: `fdatasync`, `fsync` and `msync` alike. Counted
-    /// since `open`; `None` where the engine keeps no such counter.
+    /// Sync calls of its logs that the engine says it made since `open`: system calls, not
+    /// requests. `None` where the engine keeps no such counter. Those of tables, manifests and
+    /// directories are not in it.
     pub syncs: Option<u64>,
     /// Flushes and compactions done.
     pub flushes: Option<u64>,

@@ -28,10 +28,10 @@ impl Opener for RedbOpener {
         format!("redb {}", locked_version("redb"))
     }
 
-    fn declines(&self, profile: &Profile) -> Option<String> {
+    fn declines(&self, _profile: &Profile, buffered: bool) -> Option<String> {
         let why = "redb keeps a commit that is not synced in the process's memory: it can't hand a \
             write to the kernel without a sync";
-        (!profile.durable).then(|| why.to_string())
+        buffered.then(|| why.to_string())
     }
 
     fn open(&self, dir: &Path, profile: &Profile) -> Result<Box<dyn Engine>> {

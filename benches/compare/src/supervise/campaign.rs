@@ -9,7 +9,7 @@ use super::record::{self, Campaign, Record};
 use crate::cli::{RunArgs, Usage};
 use crate::engines::KNOWN;
 use crate::host::{facts::Facts, files, limit::Limit};
-use crate::plan::{FLOOR, Plan, Row};
+use crate::plan::{Durability, FLOOR, Plan, Row};
 use crate::trial::{self, Outcome, Spec};
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -123,9 +123,12 @@ fn choose(plan: &Plan, args: &RunArgs, left_out: &mut Vec<(String, String)>) -> 
                 return Err(Usage(format!("{engine} {what}")).into());
             }
         }
+        let mut groups = row.stages.iter().flat_map(|stage| &stage.group);
+        let buffered =
+            groups.any(|group| group.mix.writes() && group.durability != Durability::Each);
         row.contestants.retain(|contestant| {
             let opener = trial::opener(contestant.engine());
-            let why = opener.and_then(|opener| opener.declines(&contestant.profile));
+            let why = opener.and_then(|opener| opener.declines(&contestant.profile, buffered));
             if let Some(why) = &why {
                 left_out.push((format!("{name}, {}", contestant.name), why.clone()));
             }

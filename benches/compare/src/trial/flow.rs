@@ -116,6 +116,9 @@ struct Trial<'a> {
     outcome: &'a mut Outcome,
 }
 
+/// Sync calls that make a log before it is needed: of its size, and of its name.
+const LOG_AHEAD_SYNCS: u64 = 2;
+
 impl Trial<'_> {
     fn run(spec: &Spec, outcome: &mut Outcome) -> Result<()> {
         set_cpus(spec, outcome)?;
@@ -156,9 +159,8 @@ impl Trial<'_> {
         at("options", self.archive_options(&*engine))?;
         let (data, seed) = (&self.spec.row.data, self.spec.row.seed);
         let mut load_ns = 0;
-        let loaded = timed(&mut load_ns, || {
-            load::load(&*engine, data, &self.records, &self.state, seed)
-        });
+        let loaded =
+            timed(&mut load_ns, || load::load(&*engine, data, &self.records, &self.state, seed));
         at("load", loaded)?;
         self.figures().load_ns = load_ns;
         self.figures().load_settle = Some(self.settle(&*engine)?);
@@ -290,9 +292,13 @@ impl Trial<'_> {
                 "stage {}: {counted} sync calls for writes that need at least {least}",
                 stage.name
             );
+            // An engine counts the syncs of its logs. Where it built tables meanwhile, those and its
+            // manifest were synced too; where it built none, a log made ahead is all there can be.
             if let Some(own) = stage.own_syncs {
+                let tables = stage.account.flushes.max(stage.account.compactions) > Some(0);
+                let rest_max = if tables { u64::MAX } else { LOG_AHEAD_SYNCS };
                 ensure!(
-                    own == counted,
+                    counted.checked_sub(own).is_some_and(|rest| rest <= rest_max),
                     "stage {}: {counted} sync calls counted, {own} by the engine's account",
                     stage.name
                 );
@@ -310,7 +316,8 @@ impl Trial<'_> {
 
     /// What was there after the run is there after the reopen, byte for byte.
     fn same_receipts(&self) -> Result<()> {
-        let find = |when| self.outcome.receipts.iter().find(|receipt: &&Receipt| receipt.when == when);
+        let find =
+            |when| self.outcome.receipts.iter().find(|receipt: &&Receipt| receipt.when == when);
         let (run, reopened) = (find("run"), find("reopened"));
         let same = run.zip(reopened).is_some_and(|(a, b)| a.sha256 == b.sha256 && a.keys == b.keys);
         at("verify-reopened", if same { Ok(()) } else { Err(anyhow::anyhow!("receipts differ")) })
