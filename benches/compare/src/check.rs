@@ -69,8 +69,7 @@ pub fn read_targets(path: &Path) -> Result<Targets> {
 fn parse_targets(text: &str) -> Result<Targets, String> {
     let targets: Targets = toml::from_str(text).map_err(|error| error.to_string())?;
     for target in &targets.target {
-        let conditions =
-            [target.ratio_min, target.value_max, target.value_min, target.fall_max];
+        let conditions = [target.ratio_min, target.value_max, target.value_min, target.fall_max];
         let one = conditions.iter().flatten().count() == 1;
         let sided = target.ratio_min.is_some() == target.against.is_some();
         let known = crate::report::metrics::metric(&target.metric).is_some();
@@ -237,7 +236,8 @@ mod tests {
     #[test]
     fn ratios_are_met_missed_or_not_measured() {
         let at = |least: &str, more: &str| {
-            let text = format!("rows = [\"a/1\"]\nagainst = \"rocksdb\"\nratio_min = {least}{more}");
+            let text =
+                format!("rows = [\"a/1\"]\nagainst = \"rocksdb\"\nratio_min = {least}{more}");
             verdicts(&text).remove(0)
         };
         assert!(matches!(at("1.5", ""), Verdict::Met(_)));
@@ -257,10 +257,10 @@ mod tests {
 
     #[test]
     fn a_target_without_one_condition_is_refused() {
-        for text in ["rows = []\nvalue_max = 1", "rows = [\"a\"]", "rows = [\"a\"]\nratio_min = 1"] {
-            let text = format!(
-                "[[target]]\nwhat = \"w\"\nmetric = \"ops_per_s\"\nengine = \"k\"\n{text}"
-            );
+        for text in ["rows = []\nvalue_max = 1", "rows = [\"a\"]", "rows = [\"a\"]\nratio_min = 1"]
+        {
+            let text =
+                format!("[[target]]\nwhat = \"w\"\nmetric = \"ops_per_s\"\nengine = \"k\"\n{text}");
             assert!(parse_targets(&text).is_err(), "{text}");
         }
     }

@@ -43,7 +43,10 @@ pub fn run(args: &KillArgs) -> Result<bool> {
             let dir = data.join(format!("{name}-{word}"));
             match rounds(args, name, durable, &dir) {
                 Ok(told) => {
-                    println!("{name} {word}: {} kills, {told} acknowledged writes kept", args.rounds);
+                    println!(
+                        "{name} {word}: {} kills, {told} acknowledged writes kept",
+                        args.rounds
+                    );
                     std::fs::remove_dir_all(&dir)?;
                 }
                 Err(error) => {
@@ -222,7 +225,10 @@ fn verify(engine: &dyn Engine, records: &Records, told: &[u64]) -> Result<()> {
         Ok(())
     })?;
     for (writer, (there, told)) in there.iter().zip(told).enumerate() {
-        ensure!(there >= told, "writer {writer}: {told} writes were acknowledged, {there} are there");
+        ensure!(
+            there >= told,
+            "writer {writer}: {told} writes were acknowledged, {there} are there"
+        );
         // One was on its way to the engine, or its answer on its way to us.
         ensure!(*there <= told + 1, "writer {writer}: {there} are there, {told} were told");
     }

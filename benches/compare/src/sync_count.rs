@@ -8,6 +8,9 @@
 //! - Not seen: raw system calls that bypass libc (no engine here makes one), writes to files opened
 //!   with `O_DSYNC` or `O_SYNC` (LMDB writes its meta page so: each of its commits is one
 //!   `fdatasync` and one such write), and io_uring.
+//!
+//! Why not safe: a function that stands before libc's has its C signature, and hands its arguments
+//! to the kernel as they are; nothing else can count the calls of engines in C and C++.
 #![allow(unsafe_code)]
 
 use libc::{c_int, c_long, c_uint, c_void, off64_t, size_t};

@@ -69,12 +69,7 @@ impl Load {
         let ticks: Vec<u64> =
             line.split_whitespace().skip(1).filter_map(|word| word.parse().ok()).collect();
         let at = |i: usize| ticks.get(i).copied().unwrap_or(0);
-        Self {
-            busy: at(0) + at(2) + at(5) + at(6),
-            nice: at(1),
-            idle: at(3) + at(4),
-            steal: at(7),
-        }
+        Self { busy: at(0) + at(2) + at(5) + at(6), nice: at(1), idle: at(3) + at(4), steal: at(7) }
     }
 
     /// What came since `earlier`.

@@ -13,9 +13,28 @@ fn every_plan_is_well_formed_and_named_as_its_file() {
     let plans = all(&plans()).expect("the plans");
     let names: Vec<&str> = plans.iter().map(|plan| plan.text.name.as_str()).collect();
     let named = [
-        "agent", "billion", "cache", "defaults", "durability", "group-commit", "hour",
-        "larger-than-memory", "open-loop", "overnight", "scale", "scaling", "screen", "smoke",
-        "sustained", "write-100m", "ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-e", "ycsb-f",
+        "agent",
+        "billion",
+        "cache",
+        "defaults",
+        "durability",
+        "group-commit",
+        "hour",
+        "larger-than-memory",
+        "open-loop",
+        "overnight",
+        "scale",
+        "scaling",
+        "screen",
+        "smoke",
+        "sustained",
+        "write-100m",
+        "ycsb-a",
+        "ycsb-b",
+        "ycsb-c",
+        "ycsb-d",
+        "ycsb-e",
+        "ycsb-f",
     ];
     for name in named {
         assert!(names.contains(&name), "no plan is called {name}");
@@ -59,7 +78,7 @@ fn a_missing_parameter_is_refused_by_name() {
 #[test]
 fn what_could_not_be_checked_is_refused() {
     assert!(refused("write = 100", "write = 99").contains("100 in all"));
-    assert!(refused("load_batch = ", "load_batch = 0 # ").contains("load_batch"));
+    assert!(refused("load_batch = 100", "load_batch = 0").contains("load_batch"));
     assert!(refused("value_bytes = 128", "value_bytes = 3").contains("value_bytes"));
     assert!(refused("preload = 0", "preload = 99000000").contains("preload"));
 }

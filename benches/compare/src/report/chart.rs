@@ -112,7 +112,8 @@ pub fn lines(lines: &[Line]) -> String {
     for (i, line) in lines.iter().enumerate() {
         let points: Vec<String> =
             line.points.iter().map(|(a, b)| format!("{:.1},{:.1}", x(*a), y(*b))).collect();
-        let _ = write!(svg, "<polyline class=\"line l{}\" points=\"{}\"/>", i % 8, points.join(" "));
+        let _ =
+            write!(svg, "<polyline class=\"line l{}\" points=\"{}\"/>", i % 8, points.join(" "));
     }
     svg.push_str("</svg><p class=\"key\">");
     for (i, line) in lines.iter().enumerate() {

@@ -23,10 +23,10 @@ pub fn write(results: &Results, board: &Board, documented: &Documented, notes: &
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
          <title>Kiban compare: {plan}</title><style>{STYLE}</style></head><body>\n\
          <header><h1>{plan}</h1><p>{about}</p>\
-         <p class=\"totals\">{valid} trials valid, {invalid} invalid, {pairs} pairs, {ops} foreground \
-         operations. Revision <code>{revision}</code>.</p>\
-         <p>A ratio is taken inside one repetition; its bar ends at the median, the thin line is the \
-         range. Right of 1 Kiban is ahead. A range that spans 1 is even, and grey.</p></header>\n",
+         <p class=\"totals\">{valid} trials valid, {invalid} invalid, {pairs} pairs, {ops} \
+         foreground operations. Revision <code>{revision}</code>.</p>\
+         <p>A ratio is taken inside one repetition; its bar ends at the median, the thin line is \
+         the range. Right of 1 Kiban is ahead. A range that spans 1 is even, and grey.</p></header>\n",
         plan = escape(&board.plan),
         about = escape(&campaign.about),
         valid = totals.valid,
@@ -103,7 +103,9 @@ fn bar(ratio: &Ratio) -> Bar {
 
 fn figures(page: &mut String, board: &Board, documented: &Documented, row: &str) {
     let engines = markdown::engines(board, row);
-    page.push_str("<details open><summary>Figures</summary><div class=\"box\"><table><tr><th></th>");
+    page.push_str(
+        "<details open><summary>Figures</summary><div class=\"box\"><table><tr><th></th>",
+    );
     for engine in &engines {
         let _ = write!(page, "<th>{}</th>", escape(engine));
     }

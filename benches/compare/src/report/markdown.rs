@@ -15,7 +15,8 @@ pub fn write(results: &Results, board: &Board, documented: &Documented, notes: &
     let totals = &board.totals;
     let _ = writeln!(
         text,
-        "{} trials valid ({} of them diagnostic), {} invalid, {} pairs, {} foreground operations.\n",
+        "{} trials valid ({} of them diagnostic), {} invalid, {} pairs, {} foreground \
+         operations.\n",
         totals.valid,
         totals.diagnostic,
         totals.invalid,
@@ -29,8 +30,8 @@ pub fn write(results: &Results, board: &Board, documented: &Documented, notes: &
     let _ = writeln!(
         text,
         "A ratio is taken inside one repetition, the median of those is shown with its range, and \
-         above 1 favours Kiban.\nA range that spans 1 is even.\nLatencies are microseconds, medians \
-         of the trials' own percentiles.\n"
+         above 1 favours Kiban.\nA range that spans 1 is even.\nLatencies are microseconds, \
+         medians of the trials' own percentiles.\n"
     );
     text.push_str("## Machine and engines\n\n| fact | value |\n| --- | --- |\n");
     for (name, value) in &campaign.machine.facts {
@@ -101,9 +102,8 @@ pub fn figure<'a>(
 /// Kinds of figures that the row has.
 #[must_use]
 pub fn metrics_of(board: &Board, row: &str) -> Vec<&'static Metric> {
-    let has = |metric: &&Metric| {
-        board.rows.iter().any(|one| one.row == row && one.metric == metric.name)
-    };
+    let has =
+        |metric: &&Metric| board.rows.iter().any(|one| one.row == row && one.metric == metric.name);
     METRICS.iter().filter(has).collect()
 }
 
@@ -123,10 +123,8 @@ fn write_row(text: &mut String, board: &Board, documented: &Documented, row: &st
         let cells: Vec<String> =
             engines.iter().map(|engine| spread(figure(board, row, engine, metric.name))).collect();
         let _ = writeln!(text, "| {} ({}) | {} |", metric.name, metric.unit, cells.join(" | "));
-        let given: Vec<String> = engines
-            .iter()
-            .map(|engine| given(documented, row, engine, metric.name))
-            .collect();
+        let given: Vec<String> =
+            engines.iter().map(|engine| given(documented, row, engine, metric.name)).collect();
         let any = given.iter().any(|cell| cell != NOT_GIVEN);
         if any || metric.name == "ops_per_s" {
             let _ = writeln!(text, "| documented {} | {} |", metric.name, given.join(" | "));

@@ -198,11 +198,9 @@ fn of_whole(figures: &Figures) -> Vec<Figure> {
         all.push(("process_write_amplification", figures.io.write_bytes as f64 / user));
         let account = &figures.account;
         let tables = account.flush_bytes.zip(account.compaction_bytes);
-        all.extend(
-            tables.map(|(flushed, merged)| {
-                ("table_write_amplification", (flushed + merged) as f64 / user)
-            }),
-        );
+        all.extend(tables.map(|(flushed, merged)| {
+            ("table_write_amplification", (flushed + merged) as f64 / user)
+        }));
     }
     all
 }

@@ -35,15 +35,15 @@ const LIMITS: [&str; 9] = [
      one's absolute times.",
     "Process write bytes are bytes that the process made dirty, not what the device wrote.",
     "Sampled memory can miss short peaks of the anonymous and the file-backed part; the peak of \
-     their sum is the kernel's own, and the campaign's own tables are in it for every engine alike.",
+     their sum is the kernel's own, and the campaign's own tables are in it for every engine.",
     "Debt, stalls and runs are each engine's own words; they are not compared between engines.",
     "Settling is allowed to every engine alike before the first stage, and its time is stated.",
-    "\"Reduced\" asks the kernel to drop the pages of the database's files; what stayed is given as \
-     residency. No global cache is dropped, so nothing here is called cold.",
+    "\"Reduced\" asks the kernel to drop the pages of the database's files; what stayed is given \
+     as residency. No global cache is dropped, so nothing here is called cold.",
     "Rows with a memory limit have one by control group, page cache included; an rlimit bounds no \
      page cache, and is not used in its stead.",
-    "In open-loop rows the rates are shares of what the same engine reached in the same trial, so a \
-     faster engine is asked for more.",
+    "In open-loop rows the rates are shares of what the same engine reached in the same trial, so \
+     a faster engine is asked for more.",
     "Bases are loaded anew in each trial by the same calls; none is copied.",
 ];
 
@@ -71,13 +71,18 @@ fn not_proven(results: &Results, board: &Board, again: Option<&Board>) -> Vec<St
     }
     if results.campaign.pins.trials < 3 {
         let trials = results.campaign.pins.trials;
-        all.push(format!("Only {trials} trials of each row and engine were asked for; 3 are needed."));
+        all.push(format!(
+            "Only {trials} trials of each row and engine were asked for; 3 are needed."
+        ));
     }
     let cpus = results.campaign.cpus;
     let over = results.campaign.rows.iter().filter(|row| row.threads() as usize > cpus);
     let over: Vec<&str> = over.map(|row| row.name.as_str()).collect();
     if !over.is_empty() {
-        all.push(format!("Oversubscribed, more threads than the {cpus} CPUs: {}.", over.join(", ")));
+        all.push(format!(
+            "Oversubscribed, more threads than the {cpus} CPUs: {}.",
+            over.join(", ")
+        ));
     }
     let mut unsettled = BTreeSet::new();
     for record in results.counted() {
@@ -89,7 +94,10 @@ fn not_proven(results: &Results, board: &Board, again: Option<&Board>) -> Vec<St
     }
     if !unsettled.is_empty() {
         let list: Vec<String> = unsettled.into_iter().collect();
-        all.push(format!("Background work had not come to rest within the bound: {}.", list.join(", ")));
+        all.push(format!(
+            "Background work had not come to rest within the bound: {}.",
+            list.join(", ")
+        ));
     }
     all.push(match again {
         None => "Whether a second run would give the same: none was compared.".into(),
@@ -110,7 +118,8 @@ fn stability(board: &Board, again: &Board) -> String {
         });
         let Some(other) = same else { continue };
         let inside = |x: f64, low: f64, high: f64| low <= x && x <= high;
-        if inside(ratio.median, other.min, other.max) && inside(other.median, ratio.min, ratio.max) {
+        if inside(ratio.median, other.min, other.max) && inside(other.median, ratio.min, ratio.max)
+        {
             stable += 1;
         } else {
             unstable.push(format!(
@@ -120,7 +129,9 @@ fn stability(board: &Board, again: &Board) -> String {
         }
     }
     if unstable.is_empty() {
-        return format!("A second run gave the same: all {stable} medians lie in each other's range.");
+        return format!(
+            "A second run gave the same: all {stable} medians lie in each other's range."
+        );
     }
     format!(
         "Unstable between two runs, the medians outside each other's range ({stable} others were \
@@ -175,7 +186,10 @@ fn deviations(results: &Results) -> Vec<String> {
     }
     let unplanned: Vec<String> = unexpected_plans();
     if !unplanned.is_empty() {
-        all.push(format!("Plans that exist and are not run by the campaign: {}.", unplanned.join(", ")));
+        all.push(format!(
+            "Plans that exist and are not run by the campaign: {}.",
+            unplanned.join(", ")
+        ));
     }
     if all.is_empty() {
         all.push("None.".into());

@@ -140,7 +140,8 @@ pub fn board(results: &Results) -> Board {
 fn place(results: &Results, row: &str) -> usize {
     let rows = results.campaign.rows.iter();
     let fits = rows.enumerate().filter(|(_, one)| {
-        row.strip_prefix(one.name.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        row.strip_prefix(one.name.as_str())
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     });
     fits.max_by_key(|(_, one)| one.name.len()).map_or(usize::MAX, |(i, _)| i)
 }
@@ -158,9 +159,7 @@ fn ratios(figures: &BTreeMap<Key, BTreeMap<u32, f64>>) -> Vec<Ratio> {
         for ((_, _, against), other) in same.filter(|((_, _, against), _)| against != engine) {
             let pairs: Vec<f64> = own
                 .iter()
-                .filter_map(|(repetition, own)| {
-                    ratio(metric.better, *own, *other.get(repetition)?)
-                })
+                .filter_map(|(repetition, own)| ratio(metric.better, *own, *other.get(repetition)?))
                 .collect();
             if pairs.is_empty() {
                 continue;

@@ -1,4 +1,5 @@
-//! One trial, in a process of its own: load, prepare, stages, settle, verify, close, reopen, verify.
+//! One trial, in a process of its own: load, prepare, stages, settle, verify, close, reopen, and
+//! verify again.
 //!
 //! 1. `load` fills the database; all of it is read back.
 //! 2. `work` runs the stages; every read is checked as it is made.
@@ -11,8 +12,8 @@
 //! - What verification takes is in no figure: it lies outside the timed spans.
 
 mod call;
-mod flow;
 mod floor;
+mod flow;
 mod load;
 mod outcome;
 mod sample;
@@ -24,6 +25,3 @@ pub use flow::{Spec, hex, opener, run, write};
 pub use outcome::{Failure, Figures, OptionsFile, Outcome, Receipt, Sample, Settle, StageFigures};
 pub use state::State;
 pub use verify::receipt;
-
-#[cfg(test)]
-mod tests;

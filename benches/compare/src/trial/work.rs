@@ -18,7 +18,7 @@ use crate::records::Records;
 use crate::sync_count::{self, SyncCount};
 use anyhow::Result;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Barrier, Mutex};
+use std::sync::{Barrier, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 /// What one thread did.
@@ -58,6 +58,8 @@ pub struct Field<'a> {
     stop: &'a AtomicBool,
     failure: &'a Mutex<Option<Failure>>,
     barrier: &'a Barrier,
+    /// When the first thread had passed the barrier: the common start.
+    start: &'a OnceLock<Instant>,
 }
 
 /// A thread's place in its group.
@@ -131,7 +133,8 @@ where
     let calls: Vec<AtomicU64> = (0..threads).map(|_| AtomicU64::new(0)).collect();
     let (stop, failure) = (AtomicBool::new(false), Mutex::new(None));
     let (barrier, sampling) = (Barrier::new(threads as usize + 1), AtomicBool::new(false));
-    let field = Field { stop: &stop, failure: &failure, barrier: &barrier };
+    let start = OnceLock::new();
+    let field = Field { stop: &stop, failure: &failure, barrier: &barrier, start: &start };
     let rates: Vec<f64> = stage.group.iter().map(|group| rate(group, base_rate)).collect();
     let before = Before::now(engine).map_err(fail)?;
     let (start, tally, seen) = std::thread::scope(|scope| {
@@ -147,8 +150,9 @@ where
             }
         }
         barrier.wait();
-        let start = Instant::now();
-        let sampler = scope.spawn(|| watch(engine, &calls, start, before.io, &sampling));
+        let start = *start.get_or_init(Instant::now);
+        let (io, calls, stop_sampling) = (before.io, &calls[..], &sampling);
+        let sampler = scope.spawn(move || watch(engine, calls, start, io, stop_sampling));
         if stage.seconds > 0 {
             wait(Duration::from_secs(stage.seconds), &stop, &handles);
             stop.store(true, Ordering::Release);
@@ -219,7 +223,7 @@ where
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
     }
     field.barrier.wait();
-    let start = Instant::now();
+    let start = *field.start.get_or_init(Instant::now);
     let done = calls.and_then(|mut next| {
         for i in 0..quota {
             if field.stop.load(Ordering::Relaxed) {
@@ -337,8 +341,7 @@ impl Before {
 /// What an engine's account grew by; `runs` is what it is now.
 #[must_use]
 pub fn since(now: &Account, then: &Account) -> Account {
-    let grown =
-        |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then.unwrap_or(0)));
+    let grown = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then.unwrap_or(0)));
     let stalls = now.stalls.iter().map(|(cause, stall)| {
         let then = then.stalls.get(cause).copied().unwrap_or_default();
         let count = grown(stall.count, then.count);

@@ -1,11 +1,14 @@
 //! Whole trials against the fakes: the honest one passes every row form, and each lie is found by
-//! the check that is there for it.
+//! the check that is there for it. Each trial is a process, as in a campaign: sync calls are counted
+//! for a whole process.
 
-use super::*;
-use crate::engine::Result;
-use crate::fake;
-use crate::plan::Plan;
+use anyhow::Result;
+use kiban_compare::fake;
+use kiban_compare::plan::Plan;
+use kiban_compare::supervise::record;
+use kiban_compare::trial::{Outcome, Spec};
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 /// One trial of `engine` in the row that `text` describes.
 fn trial(engine: &str, row: &str) -> Result<Outcome> {
@@ -18,7 +21,7 @@ fn trial(engine: &str, row: &str) -> Result<Outcome> {
          memory_limit_bytes = 0\nawake_too = false\ndiagnostic_trials = 0\n{row}"
     );
     let plan = Plan::parse(&text)?;
-    let dir = tempfile::tempdir()?;
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
     let (data, out) = (dir.path().join("data"), dir.path().join("out"));
     std::fs::create_dir_all(&data)?;
     std::fs::create_dir_all(&out)?;
@@ -26,7 +29,13 @@ fn trial(engine: &str, row: &str) -> Result<Outcome> {
     let contestant = row.contestants[0].clone();
     let cpus = Vec::new();
     let spec = Spec { row, contestant, repetition: 0, settle_bound_s: 5, cpus, data, out };
-    let outcome = run(&spec);
+    let spec_file = spec.out.join("spec.json");
+    record::write(&spec_file, &spec)?;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kiban-compare"));
+    command.arg("trial").arg(&spec_file).stdout(Stdio::piped());
+    let status = command.output()?.status;
+    let outcome: Outcome = record::read(&spec.out.join("outcome.json"))?;
+    assert_eq!(status.success(), outcome.failure.is_none());
     if let Some(options) = &outcome.options {
         assert!(spec.out.join(&options.archive).is_file());
     }
@@ -82,7 +91,8 @@ fn an_honest_adapter_passes_every_form_of_row() -> Result<()> {
 fn each_lie_is_found_by_the_check_that_is_there_for_it() -> Result<()> {
     for (engine, step) in fake::LIES {
         let durability = if step == "syncs" { "each" } else { "buffered" };
-        let outcome = trial(engine, &row("number", "read = 50, write = 50", durability, "settled"))?;
+        let outcome =
+            trial(engine, &row("number", "read = 50, write = 50", durability, "settled"))?;
         let failure = outcome.failure.unwrap_or_else(|| panic!("{engine} was not found out"));
         assert_eq!(failure.step, step, "{engine}: {}", failure.what);
         assert!(outcome.receipts.len() < 3 || step == "syncs", "{engine}");
