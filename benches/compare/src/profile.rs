@@ -67,8 +67,8 @@ pub struct Profile {
     pub point_index: bool,
     /// Length of the prefix that tables may keep a filter for; 0 for none.
     pub scan_prefix_len: u32,
-    /// Whether tables are read through memory maps (Kiban `Reads::Mapped`, RocksDB
-    /// `allow_mmap_reads`, SQLite `mmap_size`); LMDB always maps.
+    /// Whether tables are read through memory maps (Kiban `Reads::Mapped`, SQLite `mmap_size`).
+    /// LMDB always maps; RocksDB never, or its block cache, a matched knob, would hold nothing.
     pub mmap_reads: bool,
     /// Whether every write of the row is synced before it returns: SQLite then opens with
     /// `synchronous=FULL`, LMDB without NOSYNC.
