@@ -18,6 +18,7 @@ const COLUMNS_MAX: usize = 100;
 /// model.
 const UNSAFE_FILES: [&str; 6] = [
     "benches/compare/src/host/raw.rs",
+    "benches/compare/src/engines/lmdb.rs",
     "benches/compare/src/sync_count.rs",
     "src/env/os.rs",
     "src/env/sync.rs",

@@ -140,10 +140,7 @@ mod tests {
     fn the_trace_of_a_seed_never_changes() {
         let mut rng = Rng::new(20_261_008, 1);
         let first: Vec<u64> = (0..3).map(|_| rng.next_u64()).collect();
-        assert_eq!(
-            first,
-            [0x68D7_9751_C2B5_3665, 0x682C_23B9_9C22_77A7, 0xA722_841E_09F8_0DE5]
-        );
+        assert_eq!(first, [0x68D7_9751_C2B5_3665, 0x682C_23B9_9C22_77A7, 0xA722_841E_09F8_0DE5]);
     }
 
     #[test]

@@ -94,9 +94,11 @@ fn a_campaign_leaves_records_and_a_board() {
     let board = json(&out.join("scoreboard.json"));
     let row = &board["rows"][0];
     assert_eq!((row["row"].as_str(), row["trials"].as_u64()), (Some("tiny/mixed"), Some(2)));
-    assert!(fs::read_dir(dir.path()).expect("it").all(|entry| {
-        entry.expect("an entry").file_name() != "data"
-    }));
+    assert!(
+        fs::read_dir(dir.path())
+            .expect("it")
+            .all(|entry| { entry.expect("an entry").file_name() != "data" })
+    );
 }
 
 #[test]
@@ -235,11 +237,9 @@ fn check_ends_with_1_on_any_miss() {
     fs::create_dir(&board).expect("a directory");
     let row = r#"{"row":"a/b","engine":"kiban","metric":"ops_per_s","unit":"1/s","median":5.0,
         "min":4.0,"max":6.0,"trials":3}"#;
-    let totals =
-        r#"{"valid":3,"invalid":0,"diagnostic":0,"pairs":0,"foreground_operations":1}"#;
-    let text_of_board = format!(
-        r#"{{"plan":"a","revision":"r","rows":[{row}],"ratios":[],"totals":{totals}}}"#
-    );
+    let totals = r#"{"valid":3,"invalid":0,"diagnostic":0,"pairs":0,"foreground_operations":1}"#;
+    let text_of_board =
+        format!(r#"{{"plan":"a","revision":"r","rows":[{row}],"ratios":[],"totals":{totals}}}"#);
     fs::write(board.join("scoreboard.json"), text_of_board).expect("a board");
     let check = |condition: &str| {
         let targets = dir.path().join("targets.toml");
@@ -262,8 +262,7 @@ fn check_ends_with_1_on_any_miss() {
 fn a_killed_kiban_has_what_it_acknowledged() {
     let dir = scratch();
     let data = dir.path().join("data");
-    let output =
-        compare(&["kill", "--engines", "kiban", "--rounds", "3", "--data", text(&data)]);
+    let output = compare(&["kill", "--engines", "kiban", "--rounds", "3", "--data", text(&data)]);
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(0), "{told}{}", complaint(&output));
     assert!(told.contains("kiban synced: 3 kills") && told.contains("kiban buffered: 3 kills"));
