@@ -10,7 +10,9 @@
 //!   two, so a reader must not be used inside `for_each`.
 //! - One writer at a time, by LMDB's own lock.
 //! - Keys have 1 to 511 bytes.
-// Opening a map of a file is unsafe in heed's API.
+//!
+//! Why not safe: heed can't know that nobody else writes to the file that it maps, so opening it is
+//! the caller's word.
 #![allow(unsafe_code)]
 
 use super::locked_version;
