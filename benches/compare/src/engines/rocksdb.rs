@@ -13,7 +13,7 @@ use crate::engine::{Account, Debt, EffectiveOptions, Engine, Opener, Reader, Res
 use crate::profile::Profile;
 use rocksdb::properties as property;
 use rocksdb::statistics::{Histogram, Ticker};
-use rocksdb::{DB, IteratorMode, Options, PropertyName, ReadOptions, WriteBatch, WriteOptions};
+use rocksdb::{DB, IteratorMode, Options, ReadOptions, WriteBatch, WriteOptions};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -60,7 +60,7 @@ impl RocksdbEngine {
         if durable { &self.durable } else { &self.buffered }
     }
 
-    fn gauge(&self, name: &rocksdb::PropName) -> Result<u64> {
+    fn gauge(&self, name: &property::PropName) -> Result<u64> {
         let value = self.db.property_int_value(name)?;
         value.ok_or_else(|| anyhow::anyhow!("RocksDB has no property {name}"))
     }
@@ -151,7 +151,7 @@ impl Engine for RocksdbEngine {
     }
 
     fn account(&self) -> Result<Account> {
-        let level0: PropertyName = property::num_files_at_level(0);
+        let level0 = property::num_files_at_level(0);
         let runs = self.db.property_value(&*level0)?.and_then(|files| files.parse().ok());
         Ok(Account {
             user_bytes: self.ticker(Ticker::BytesWritten),
