@@ -7,6 +7,7 @@ use std::process::Command;
 #[test]
 fn the_top_level_holds_what_it_should() {
     let ours = [
+        ".cargo",
         ".ci",
         ".github",
         ".gitignore",

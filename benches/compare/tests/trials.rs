@@ -1,6 +1,6 @@
 //! Whole trials against the fakes: the honest one passes every row form, and each lie is found by
-//! the check that is there for it. Each trial is a process, as in a campaign: sync calls are counted
-//! for a whole process.
+//! the check that is there for it. Each trial is a process, as in a campaign: sync calls are
+//! counted for a whole process.
 
 use anyhow::Result;
 use kiban_compare::fake;

@@ -26,7 +26,8 @@ pub fn write(results: &Results, board: &Board, documented: &Documented, notes: &
          <p class=\"totals\">{valid} trials valid, {invalid} invalid, {pairs} pairs, {ops} \
          foreground operations. Revision <code>{revision}</code>.</p>\
          <p>A ratio is taken inside one repetition; its bar ends at the median, the thin line is \
-         the range. Right of 1 Kiban is ahead. A range that spans 1 is even, and grey.</p></header>\n",
+         the range. Right of 1 Kiban is ahead. A range that spans 1 is even, and \
+         grey.</p></header>\n",
         plan = escape(&board.plan),
         about = escape(&campaign.about),
         valid = totals.valid,

@@ -292,8 +292,8 @@ impl Trial<'_> {
                 "stage {}: {counted} sync calls for writes that need at least {least}",
                 stage.name
             );
-            // An engine counts the syncs of its logs. Where it built tables meanwhile, those and its
-            // manifest were synced too; where it built none, a log made ahead is all there can be.
+            // An engine counts the syncs of its logs. Where it built tables meanwhile, those and
+            // its manifest were synced too; where not, a log made ahead is all there can be.
             if let Some(own) = stage.own_syncs {
                 let tables = stage.account.flushes.max(stage.account.compactions) > Some(0);
                 let rest_max = if tables { u64::MAX } else { LOG_AHEAD_SYNCS };
