@@ -57,6 +57,7 @@ pub trait Engine: Send + Sync {
     fn reader(&self) -> Result<Box<dyn Reader + '_>>;
 
     /// Walks all keys in ascending byte order.
+    #[allow(clippy::type_complexity, reason = "a name for it would hide what it is")]
     fn for_each(&self, each: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()>;
 
     /// Makes every acknowledged write durable.

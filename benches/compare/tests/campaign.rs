@@ -208,7 +208,11 @@ fn a_busy_machine_is_refused() {
     fs::write(&plan, quiet).expect("the plan is written");
     let spinner = std::sync::atomic::AtomicBool::new(true);
     let output = std::thread::scope(|scope| {
-        scope.spawn(|| while spinner.load(std::sync::atomic::Ordering::Relaxed) {});
+        scope.spawn(|| {
+            while spinner.load(std::sync::atomic::Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        });
         let out = dir.path().join("out");
         let output = compare(&["run", text(&plan), "--out", text(&out)]);
         spinner.store(false, std::sync::atomic::Ordering::Relaxed);

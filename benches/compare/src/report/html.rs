@@ -38,9 +38,9 @@ pub fn write(results: &Results, board: &Board, documented: &Documented, notes: &
     );
     page.push_str("<main><h2>Observed</h2>");
     for (name, lines) in sweeps(board) {
-        let _ = write!(
+        let _ = writeln!(
             page,
-            "<section><h3>{} by threads, operations per second</h3>{}</section>\n",
+            "<section><h3>{} by threads, operations per second</h3>{}</section>",
             escape(&name),
             chart::lines(&lines)
         );

@@ -145,6 +145,10 @@ fn deviations(results: &Results) -> Vec<String> {
     if campaign.pins.dirty {
         all.push("The checkout had changes that no revision has.".into());
     }
+    let build = campaign.machine.facts.iter().find(|(name, _)| name == "build");
+    if build.is_some_and(|(_, build)| !build.starts_with("release")) {
+        all.push("This was no release build: no figure is to be compared.".into());
+    }
     if campaign.pins.busy_allowed {
         all.push(
             "A busy machine was allowed: the load guard measured, and refused nothing.".to_string(),

@@ -2,6 +2,7 @@
 
 use super::Results;
 use super::metrics::{self, Better, METRICS};
+use crate::plan::FLOOR;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -157,6 +158,11 @@ fn ratios(figures: &BTreeMap<Key, BTreeMap<u32, f64>>) -> Vec<Ratio> {
         let first = (*at, row.clone(), String::new());
         let same = figures.range(first..).take_while(|((a, r, _), _)| a == at && r == row);
         for ((_, _, against), other) in same.filter(|((_, _, against), _)| against != engine) {
+            // The floor holds no data: only its calls can be compared.
+            let of_calls = metric.name == "ops_per_s" || metric.name.starts_with("write_");
+            if against == FLOOR && !of_calls {
+                continue;
+            }
             let pairs: Vec<f64> = own
                 .iter()
                 .filter_map(|(repetition, own)| ratio(metric.better, *own, *other.get(repetition)?))

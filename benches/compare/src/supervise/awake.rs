@@ -55,7 +55,10 @@ pub fn spin() -> Result<()> {
                 .and_then(|()| Ok(rustix::process::setpriority_process(None, 19)?));
             let failed = prepared.is_err();
             let _ = ready.send(prepared);
-            while !failed {
+            if failed {
+                return;
+            }
+            loop {
                 std::hint::spin_loop();
             }
         });

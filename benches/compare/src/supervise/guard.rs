@@ -106,7 +106,11 @@ mod tests {
     fn a_busy_machine_is_seen() {
         let stop = std::sync::atomic::AtomicBool::new(false);
         std::thread::scope(|scope| {
-            scope.spawn(|| while !stop.load(std::sync::atomic::Ordering::Relaxed) {});
+            scope.spawn(|| {
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
             let share = busy_share();
             stop.store(true, std::sync::atomic::Ordering::Relaxed);
             let cpus = std::thread::available_parallelism().map_or(1, usize::from);

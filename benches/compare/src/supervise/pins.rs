@@ -131,7 +131,8 @@ mod tests {
 
     #[test]
     fn each_pin_that_changes_is_refused_by_its_name() {
-        let changes: [(&str, fn(&mut Pins)); 10] = [
+        type Change = fn(&mut Pins);
+        let changes: [(&str, Change); 10] = [
             ("the binary", |pins| pins.binary_sha256.push('x')),
             ("the plan", |pins| pins.plan_sha256.push('x')),
             ("the compiled sources", |pins| pins.inputs_sha256.push('x')),
