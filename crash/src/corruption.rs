@@ -8,7 +8,8 @@
 //! - C1: the damage is detected (`Error::Corruption` or another typed error), or harmless (every
 //!   answer is right), or it lies above every watermark that is left and ends the log there.
 //!   Anything else, a panic too, is wrong.
-//! - What may be lost is worked out here from the undamaged logs, not asked of the damaged ones.
+//! - What may be lost is worked out here, from the undamaged logs and from what was acknowledged as
+//!   durable, not asked of the damaged ones.
 //!
 //! It damages one place at a time; two damages at once are the fuzzer's.
 
@@ -21,7 +22,7 @@ use kiban::rig::base::key::{DatabaseId, FileNumber, LogPosition};
 use kiban::rig::base::name::{FileKind, parse_file_name};
 use kiban::rig::wal;
 use kiban::{Error, Kiban, KibanOptions, WriteBatch};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
@@ -111,7 +112,8 @@ fn ground(seed: u64) -> Result<Ground, Error> {
     });
     let mut db = Kiban::open("/db", opened)?;
     let mut states = vec![State::new()];
-    let mut write = |db: &mut Kiban, n: u64, durable: bool| -> Result<(), Error> {
+    let mut durable = BTreeSet::new();
+    let mut write = |db: &mut Kiban, n: u64, is_durable: bool| -> Result<(), Error> {
         let mut state = states.last().cloned().unwrap_or_default();
         let (key, gone) = (format!("k{:02}", n * 7 % 31), format!("k{:02}", n * 5 % 31));
         let value = format!("value {n} of {key} {}", "x".repeat((n % 17) as usize * 5));
@@ -124,11 +126,11 @@ fn ground(seed: u64) -> Result<Ground, Error> {
             state.remove(gone.as_bytes());
             states.push(state);
         }
-        if durable {
-            db.write_durable(&batch)?
+        if is_durable {
+            durable.insert(db.write_durable(&batch)?.0);
         } else {
-            db.write(&batch)?
-        };
+            db.write(&batch)?;
+        }
         Ok(())
     };
     for n in 0..90 {
@@ -146,12 +148,15 @@ fn ground(seed: u64) -> Result<Ground, Error> {
     let disk = snapshot.image(&snapshot.all());
     let flushed = db.stats().flushed_sequence;
     drop(db);
-    let frames = known_frames(&disk);
+    let frames = known_frames(&disk, &durable);
     Ok(Ground { disk, states, frames, flushed, seed })
 }
 
-fn known_frames(disk: &Disk) -> Vec<Known> {
-    let mut frames = Vec::new();
+/// The frames of all logs in order. What a frame must know as synced is worked out from the writes
+/// that were acknowledged as durable before it: a log that says less is not believed.
+fn known_frames(disk: &Disk, durable: &BTreeSet<u64>) -> Vec<Known> {
+    let mut frames: Vec<Known> = Vec::new();
+    let mut acknowledged = LogPosition::default();
     for (path, _) in disk.files() {
         let Some(number) = log_number(&path) else { continue };
         let bytes = disk.get_file(&path).unwrap_or_default();
@@ -161,7 +166,11 @@ fn known_frames(disk: &Disk) -> Vec<Known> {
             let last = frame.last().0;
             // What follows the payload is padding, which nothing depends on.
             let end = frame.payload.end as u64;
-            frames.push(Known { at, end, synced: frame.synced, last, count: frame.count });
+            let synced = frame.synced.max(acknowledged);
+            frames.push(Known { at, end, synced, last, count: frame.count });
+            if frame.count > 0 && durable.contains(&last) {
+                acknowledged = LogPosition { log: number, offset: end };
+            }
         }
     }
     frames
