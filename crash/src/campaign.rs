@@ -16,8 +16,9 @@ use crate::disk::Disk;
 use crate::life::Slip;
 use crate::pool::{self, Budget, Done, Pool};
 use crate::replay::{Played, replay};
-use crate::report::{Failure, Report, Totals};
+use crate::report::{Cells, Failure, Report, Totals};
 use crate::schedules::campaign as schedules;
+use crate::schedules::rows::Row;
 use crate::script::Script;
 use crate::shrink::shrink;
 use crate::sim::fold;
@@ -148,6 +149,20 @@ pub fn run_sweep(
     end(order, report, &tally, start);
     // A sweep has no faults and few operations: its matrix and counters are no whole pass's.
     report.directed_whole = false;
+}
+
+/// Sweeps one row of the matrix of groups.
+pub fn run_row(order: &Order, row: Row, ops_max: u32, report: &mut Report, progress: Progress<'_>) {
+    let start = Instant::now();
+    begin(order, report, "");
+    let mut tally = Tally::default();
+    schedules::sweep(order, row, ops_max, report, &mut tally, progress);
+    end(order, report, &tally, start);
+    report.cells = Cells { matrix: tally.rows.cells_of(row), ..Cells::default() };
+    report.counters.clear();
+    // Two writes make no group behind another one, and a shard has not all of them.
+    report.directed_whole = ops_max >= 3 && order.shard.1 == 1 && !report.interrupted;
+    report.judge();
 }
 
 /// Where a failing case came from.

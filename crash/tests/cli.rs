@@ -43,6 +43,9 @@ fn mistakes_end_with_two_and_name_what_was_expected() {
         (&["--shard", "3/2"], "expected I/N"),
         (&["sweep", "--ops", "0"], "0"),
         (&["sweep", "--stage", "no.such"], "no.such"),
+        (&["sweep", "--stage", "no.such"], "group.failed_sync"),
+        (&["sweep", "--stage", "no.such"], "commit.append"),
+        (&["replay", "kb1:schedule:x"], "expected SEED:NUMBER"),
         (&["trace"], "<FILE>"),
         (&["trace", "nowhere.ops"], "nowhere.ops"),
         (&["trace", "x.bin"], "--format"),
@@ -152,6 +155,21 @@ fn a_sweep_counts_its_sequences_and_holds() {
     }
     let junit = std::fs::read_to_string(dir.path().join("r.xml")).expect("--junit was written");
     assert!(junit.contains("name=\"D1\""), "{junit}");
+}
+
+#[test]
+fn a_sweep_of_a_row_counts_what_it_did() {
+    let dir = scratch();
+    let arguments = ["sweep", "--stage", "group.failed_append", "--ops", "1", "--json"];
+    let output = crash(dir.path(), &arguments);
+    let found = json(&output);
+    assert_eq!(output.status.code(), Some(0), "{found}");
+    assert_eq!((&found["sequences"], &found["verdict"]), (&6.into(), &"held".into()), "{found}");
+    // Each of six faults meets the append, the mark of the close, and then nothing more.
+    assert_eq!((&found["schedules"], &found["errors_injected"]), (&18.into(), &12.into()));
+    assert!(found["row_points"].as_u64().is_some_and(|points| points >= 6), "{found}");
+    assert!(found["images"].as_u64().is_some_and(|images| images >= 12), "{found}");
+    assert_eq!((&found["cells"]["reachable"], &found["cells"]["hit"]), (&24.into(), &12.into()));
 }
 
 #[test]

@@ -28,6 +28,9 @@ pub struct Totals {
     /// Scheduling choices.
     #[serde(default)]
     pub schedule_steps: u64,
+    /// Points of schedules at which a group was in the row that a sweep looks at.
+    #[serde(default)]
+    pub row_points: u64,
     /// Errors injected.
     pub errors_injected: u64,
     /// File-system points passed (two per call, more inside writes and syncs).
@@ -55,6 +58,7 @@ impl Totals {
         self.schedule_cases += other.schedule_cases;
         self.schedule_ops += other.schedule_ops;
         self.schedule_steps += other.schedule_steps;
+        self.row_points += other.row_points;
         self.errors_injected += other.errors_injected;
         self.points += other.points;
         absorb_buckets(&mut self.images_by_ops, &other.images_by_ops);

@@ -33,7 +33,8 @@ Exit codes: 0 every promise held; 1 a promise broke; 2 usage; 3 only hangs or ti
 pub enum Command {
     /// The crash campaign (this is what runs when no subcommand is named).
     Run(RunArgs),
-    /// Every sequence of a few operations, crashed at every point of the file system.
+    /// Every sequence of a few operations, crashed at every point of the file system; or one row of
+    /// the matrix of groups, for every schedule of a few writers.
     Sweep(SweepArgs),
     /// A given trace of operations, in lockstep with the oracle, with crashes.
     Trace(TraceArgs),
@@ -106,10 +107,13 @@ pub struct RunArgs {
 /// Flags of `sweep`.
 #[derive(Clone, Debug, Args)]
 pub struct SweepArgs {
-    /// Crash only in this stage (`kiban-crash stages` lists them).
+    /// Crash only in this stage, or sweep this row of the matrix of groups (`group.failed_sync`;
+    /// `kiban-crash stages` lists both). A row is swept for every way to share the operations,
+    /// writes here, among up to three writers, every schedule of at most one deviation, every fault
+    /// that the row admits at each of its calls, and up to 64 images of each point in the row.
     #[arg(long, value_name = "NAME")]
     pub stage: Option<String>,
-    /// Operations of the longest sequences.
+    /// Operations of the longest sequences; of a row, writes in all.
     #[arg(long, value_name = "N", default_value_t = 3)]
     #[arg(value_parser = clap::value_parser!(u8).range(1..=6))]
     pub ops: u8,

@@ -20,7 +20,9 @@ use super::page::{Block, Page, Table, Tone};
 use super::progress::{Length, Progress};
 use super::{layer, merge, mutants, revision, trace};
 use crate::campaign::{self, Order};
-use crate::report::Report;
+use crate::report::{Report, Totals};
+use crate::schedules::groups;
+use crate::schedules::rows::Row;
 use crate::{case, kill, pool, stages, sweep};
 use clap::Parser;
 use kiban::env::probe::Stage;
@@ -140,14 +142,33 @@ fn run_campaign(args: &RunArgs) -> Done {
     deliver(&output, &report)
 }
 
+/// What `sweep --stage` looks at.
+enum Swept {
+    /// Sequences of operations, at every stage or at one.
+    Sequences(Option<u8>),
+    /// Groups in one row of their matrix.
+    Groups(Row),
+}
+
+/// What a name of `--stage` means.
+fn swept(name: Option<&str>) -> Result<Swept, Refusal> {
+    let Some(name) = name else { return Ok(Swept::Sequences(None)) };
+    if let Some(row) = Row::named(name) {
+        return Ok(Swept::Groups(row));
+    }
+    if let Some(stage) = Stage::ALL.iter().find(|stage| stage.name() == name) {
+        return Ok(Swept::Sequences(Some(*stage as u8)));
+    }
+    let stages: Vec<&str> = Stage::ALL.iter().map(|stage| stage.name()).collect();
+    Err(usage(format!(
+        "--stage {name}: no such stage; expected one of\n  groups: {}\n  stages: {}",
+        Row::ALL.map(|(_, name)| name).join(" "),
+        stages.join(" "),
+    )))
+}
+
 fn run_sweep(args: &SweepArgs) -> Done {
-    let stage = args.stage.as_deref().map(|name| {
-        let found = Stage::ALL.iter().find(|stage| stage.name() == name);
-        found.map(|stage| *stage as u8).ok_or_else(|| {
-            usage(format!("--stage {name}: no such stage; `kiban-crash stages` lists them"))
-        })
-    });
-    let stage = stage.transpose()?;
+    let swept = swept(args.stage.as_deref())?;
     // A sweep draws nothing: its seed only names it.
     let seed = Some(Seed::Number(0));
     let Begin { output, mut report, .. } = begin("sweep", &args.work.output, seed)?;
@@ -155,11 +176,16 @@ fn run_sweep(args: &SweepArgs) -> Done {
     let budget = pool::Budget { cases: None, until: None, stop };
     let order = order(&report, budget, &args.work);
     let ops_max = u32::from(args.ops);
-    let mine = sweep::sequences(ops_max).div_ceil(order.shard.1);
-    let mut progress = Progress::begin(Length::Count(mine));
-    campaign::run_sweep(&order, ops_max, stage, &mut report, &mut |totals, failures| {
-        progress.update(totals.cases, totals, failures);
-    });
+    let all = match swept {
+        Swept::Sequences(_) => sweep::sequences(ops_max),
+        Swept::Groups(row) => groups::items(row, ops_max),
+    };
+    let mut progress = Progress::begin(Length::Count(all.div_ceil(order.shard.1)));
+    let told = &mut |totals: &Totals, failures| progress.update(totals.cases, totals, failures);
+    match swept {
+        Swept::Sequences(stage) => campaign::run_sweep(&order, ops_max, stage, &mut report, told),
+        Swept::Groups(row) => campaign::run_row(&order, row, ops_max, &mut report, told),
+    }
     progress.end();
     deliver(&output, &report)
 }
@@ -231,6 +257,11 @@ fn list_stages(args: &StagesArgs) -> Done {
         ..Page::default()
     };
     page.section("Stages", vec![Block::Table(table)]);
+    let mut table = Table::new(&["row of groups", "where the group is"]);
+    for (row, name) in Row::ALL {
+        table.row(vec![name.into(), row.what().into()]);
+    }
+    page.section("Groups", vec![Block::Table(table)]);
     let faults: Vec<&str> = stages::Column::all().map(stages::Column::name).collect();
     let outcomes: Vec<&str> = stages::Outcome::ALL.iter().map(|outcome| outcome.name()).collect();
     page.section("Crashes and faults", vec![Block::Note(faults.join(", "))]);
@@ -250,8 +281,13 @@ fn list_stages(args: &StagesArgs) -> Done {
         .iter()
         .map(|stage| serde_json::json!({"stage": stage.name(), "what": stage.what()}))
         .collect();
+    let rows = Row::ALL.map(|(row, name)| {
+        let faults: Vec<_> = row.kinds().iter().map(ToString::to_string).collect();
+        serde_json::json!({"row": name, "what": row.what(), "faults": faults})
+    });
     let json = serde_json::json!({
-        "command": "stages", "revision": report.revision, "stages": stages, "faults": faults,
+        "command": "stages", "revision": report.revision, "stages": stages, "rows": rows,
+        "faults": faults,
         "outcomes": outcomes, "unreachable": unreachable,
     });
     output.deliver_parts(&page, &json.to_string(), &[], 0.0).map_err(environment)?;

@@ -132,6 +132,7 @@ fn facts(report: &Report) -> Vec<(String, String)> {
         ("nested images", totals.images_nested),
         ("duplicate images", totals.images_duplicate),
         ("schedules", totals.schedules),
+        ("points of the row", totals.row_points),
         ("errors injected", totals.errors_injected),
     ] {
         if n > 0 {

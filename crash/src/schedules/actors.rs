@@ -85,7 +85,7 @@ pub fn run(world: &Arc<World>) -> Run {
     };
     let mut end = std::mem::take(&mut *end.lock().unwrap_or_else(PoisonError::into_inner));
     end.broken = ran.err().map(|panic| panic_text(&*panic));
-    let chosen = *chosen.lock().unwrap_or_else(PoisonError::into_inner);
+    let chosen = std::mem::take(&mut *chosen.lock().unwrap_or_else(PoisonError::into_inner));
     Run { record: watch.take(), chosen, end }
 }
 

@@ -7,8 +7,9 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::case::{self, Broken};
-use super::world::World;
-use crate::campaign::{Order, case_seed};
+use super::rows::Row;
+use super::{groups, origin};
+use crate::campaign::{Order, Progress};
 use crate::counters::Counter;
 use crate::pool::{self, Budget, Done, Pool};
 use crate::report::{Failure, Report};
@@ -32,8 +33,6 @@ const COUNTERS: [Counter; 11] = [
 
 /// Directed schedules, at the most.
 const DIRECTED_MAX: u64 = 4000;
-/// The seed of the directed ones.
-const DIRECTED_SEED: u64 = 0x6469_7265_6374;
 
 /// Runs the directed schedules; whether they came to their end.
 pub fn directed(order: &Order, report: &mut Report, tally: &mut Tally) -> bool {
@@ -44,8 +43,8 @@ pub fn directed(order: &Order, report: &mut Report, tally: &mut Tally) -> bool {
         let first = n;
         let budget = Budget { cases: Some(batch), ..order.budget.clone() };
         let work = move |i: u64| directed_case(first + i);
-        run(order, &budget, work, report, tally, |i| {
-            (format!("kb1:schedule:directed:{}", first + i), first + i)
+        run(order, &budget, work, report, tally, &mut |_, _| {}, |i| {
+            (format!("directed:{}", first + i), first + i)
         });
         if order.budget.stopped() {
             return false;
@@ -66,16 +65,14 @@ type Ran = (Tally, Result<(), Box<Broken>>);
 /// The directed schedule of this number.
 pub fn directed_case(n: u64) -> Ran {
     let mut tally = Tally::default();
-    let seed = case_seed(DIRECTED_SEED, n);
-    let world = if n % 8 == 7 { World::draw(seed) } else { World::of_groups(n, seed) };
-    let ran = case::run_world(world, &mut tally);
+    let ran = case::run_world(origin::directed(n), &mut tally);
     (tally, ran)
 }
 
 /// The schedule of this number in the run of this seed.
 pub fn numbered(seed: u64, n: u64) -> Ran {
     let mut tally = Tally::default();
-    let ran = case::run(case_seed(seed ^ 0x7363_6865_6475_6c65, n), &mut tally);
+    let ran = case::run_world(origin::numbered(seed, n), &mut tally);
     (tally, ran)
 }
 
@@ -91,7 +88,8 @@ pub fn random(order: &Order, budget: &Budget, report: &mut Report, tally: &mut T
         move |n| numbered(seed, index(n)),
         report,
         tally,
-        |n| (format!("kb1:schedule:{seed}:{}", index(n)), index(n)),
+        &mut |_, _| {},
+        |n| (format!("{seed}:{}", index(n)), index(n)),
     );
     let seconds = begun.elapsed().as_secs_f64().max(f64::EPSILON);
     report.rates.schedules_per_second = (tally.totals.schedules - schedules) as f64 / seconds;
@@ -104,14 +102,16 @@ fn run(
     work: impl Fn(u64) -> Ran + Send + Sync + 'static,
     report: &mut Report,
     tally: &mut Tally,
-    token: impl Fn(u64) -> (String, u64),
+    progress: Progress<'_>,
+    name: impl Fn(u64) -> (String, u64),
 ) {
     let pool = Pool { jobs: order.jobs, case_limit: order.case_limit };
     pool::run(&pool, budget, work, |n, done| {
-        let (token, index) = token(n);
+        let (origin, index) = name(n);
         let mut failure = match done {
             Done::Ran((counted, ran)) => {
                 tally.absorb(&counted);
+                progress(&tally.totals, report.failures_all);
                 match ran {
                     Ok(()) => return,
                     Err(broken) => failure_of(&broken),
@@ -130,7 +130,10 @@ fn run(
                 ..Failure::default()
             },
         };
-        (failure.token, failure.case) = (token, index);
+        if failure.token.is_empty() {
+            failure.token = token(&origin);
+        }
+        failure.case = index;
         (failure.seed, failure.revision) = (report.seed, report.revision.clone());
         report.add_failure(failure);
         if order.first_only {
@@ -142,8 +145,9 @@ fn run(
 /// What is said of a broken schedule.
 #[must_use]
 pub fn failure_of(broken: &Broken) -> Failure {
-    let Broken { slip, place, world, events, ops } = broken;
+    let Broken { slip, place, world, events, ops, origin } = broken;
     Failure {
+        token: token(origin),
         promise: slip.promise.clone(),
         what: slip.what.clone(),
         expected: slip.expected.clone(),
@@ -157,23 +161,43 @@ pub fn failure_of(broken: &Broken) -> Failure {
     }
 }
 
-/// Plays `SEED:NUMBER` or `directed:NUMBER` again.
+/// What replays the world of that origin.
+fn token(origin: &str) -> String {
+    format!("kb1:schedule:{origin}")
+}
+
+/// Plays a world again, by its origin.
 ///
 /// # Errors
-/// It is neither.
+/// The text names none.
 pub fn replay(what: &str, report: &mut Report, tally: &mut Tally) -> Result<(), String> {
-    let form = || format!("{what}: expected SEED:NUMBER or directed:NUMBER");
-    let (seed, n) = what.split_once(':').ok_or_else(form)?;
-    let n: u64 = n.parse().map_err(|_| form())?;
-    let (counted, ran) = if seed == "directed" {
-        directed_case(n)
-    } else {
-        numbered(seed.parse().map_err(|_| form())?, n)
-    };
-    tally.absorb(&counted);
-    if let Err(broken) = ran {
-        let token = format!("kb1:schedule:{what}");
-        report.add_failure(Failure { token, case: n, ..failure_of(&broken) });
+    if let Err(broken) = case::run_world(origin::world(what)?, tally) {
+        report.add_failure(failure_of(&broken));
     }
     Ok(())
+}
+
+/// Sweeps one row of the matrix of groups: see `groups` for the bound.
+pub fn sweep(
+    order: &Order,
+    row: Row,
+    ops_max: u32,
+    report: &mut Report,
+    tally: &mut Tally,
+    progress: Progress<'_>,
+) {
+    let items = groups::items(row, ops_max);
+    let (shard, before) = (order.shard, tally.totals.cases);
+    let mine = (items + shard.1 - 1).saturating_sub(shard.0) / shard.1;
+    let budget = Budget { cases: Some(mine), ..order.budget.clone() };
+    let index = move |n: u64| n * shard.1 + shard.0;
+    let work = move |n| {
+        let mut tally = Tally::default();
+        let ran = groups::run(row, index(n), &mut tally);
+        (tally, ran)
+    };
+    let name = |n| (format!("{}:{}", row.name(), index(n)), index(n));
+    run(order, &budget, work, report, tally, progress, name);
+    report.interrupted |= order.budget.stopped() && report.failures_all == 0;
+    report.sequences = Some(tally.totals.cases - before);
 }

@@ -11,13 +11,15 @@ use super::after;
 use super::base::Base;
 use super::image::{self, Known};
 use super::order::Order;
-use super::rows;
-use super::watch::{Place, Shot, What};
+use super::place;
+use super::rows::Row;
+use super::watch::{Shot, Spot, What};
 use super::world::World;
 use crate::counters::Counter;
-use crate::disk::Choice;
+use crate::disk::Disk;
 use crate::life::Slip;
 use crate::sim::{DIR, fold, stage_name};
+use crate::sweep::IMAGES_MAX;
 use crate::tally::Tally;
 use kiban_model::durable::CrashClass;
 use kiban_model::generate::{Seed, Source};
@@ -36,6 +38,8 @@ pub struct Broken {
     pub events: Vec<String>,
     /// The calls of all clients.
     pub ops: u64,
+    /// How the world is made again.
+    pub origin: String,
 }
 
 /// Runs the case of this seed.
@@ -53,7 +57,20 @@ pub fn run(seed: u64, tally: &mut Tally) -> Result<(), Box<Broken>> {
 pub fn run_world(world: World, tally: &mut Tally) -> Result<(), Box<Broken>> {
     let world = Arc::new(world);
     let run = actors::run(&world);
-    let broken = |slip, place: String| Box::new(told(&world, &run, slip, place));
+    judge(&world, &run, &mut Known::new(), tally)
+}
+
+/// Judges a world that ran. `known` says what images of worlds with these options showed.
+///
+/// # Errors
+/// The first broken promise.
+pub fn judge(
+    world: &World,
+    run: &Run,
+    known: &mut Known,
+    tally: &mut Tally,
+) -> Result<(), Box<Broken>> {
+    let broken = |slip, place: String| Box::new(told(world, run, slip, place));
     tally.totals.schedules += 1;
     tally.totals.schedule_ops += run.record.done.len() as u64;
     tally.totals.schedule_steps += run.chosen.steps;
@@ -74,7 +91,7 @@ pub fn run_world(world: World, tally: &mut Tally) -> Result<(), Box<Broken>> {
         };
         return Err(broken(slip, "during the schedule".to_owned()));
     }
-    let order = Order::of(&world, &run).map_err(|story| {
+    let order = Order::of(world, run).map_err(|story| {
         let slip = Slip {
             promise: "A1".to_owned(),
             what: "a group's records".to_owned(),
@@ -83,34 +100,11 @@ pub fn run_world(world: World, tally: &mut Tally) -> Result<(), Box<Broken>> {
         };
         broken(slip, "during the schedule".to_owned())
     })?;
-    after::judge(&world, &run, &order)
+    after::judge(world, run, &order)
         .map_err(|slip| broken(slip, "after the schedule".to_owned()))?;
-    after::count(&run, &order, &mut tally.counters);
-    images(&world, &run, &order, tally).map_err(|(slip, place)| broken(slip, place))
-}
-
-/// Examines the images of every shot, and of the disk that was left.
-fn images(
-    world: &World,
-    run: &Run,
-    order: &Order,
-    tally: &mut Tally,
-) -> Result<(), (Slip, String)> {
-    let source = &mut Seed(world.seed ^ 0x696d_6167_6573);
-    let mut known = Known::new();
-    let mut examiner = Examiner { world, run, order, known: &mut known, tally };
-    for shot in &run.record.shots {
-        let mut fresh = false;
-        if source.chance(1, 2) {
-            fresh |= examiner.image(shot, CrashClass::Kill, &Choice::default())?;
-        }
-        for _ in 0..world.cuts {
-            let choice = shot.snapshot.choice(source.below(8), source.next_u64());
-            fresh |= examiner.image(shot, CrashClass::Power, &choice)?;
-        }
-        examiner.tally.totals.schedule_cases += u64::from(fresh);
-    }
-    examiner.checkpoints(source)
+    after::count(run, &order, &mut tally.counters);
+    let mut examiner = Examiner { world, run, order: &order, known, tally };
+    examiner.images().map_err(|(slip, place)| broken(slip, place))
 }
 
 struct Examiner<'a> {
@@ -122,20 +116,52 @@ struct Examiner<'a> {
 }
 
 impl Examiner<'_> {
+    /// Examines the images of every shot, and of the disk that was left.
+    fn images(&mut self) -> Result<(), (Slip, String)> {
+        if let Some(row) = self.world.row {
+            return self.row(row);
+        }
+        let source = &mut Seed(self.world.seed ^ 0x696d_6167_6573);
+        for shot in &self.run.record.shots {
+            let mut fresh = false;
+            if source.chance(1, 2) {
+                fresh |= self.image(shot, CrashClass::Kill, shot.snapshot.killed())?;
+            }
+            for _ in 0..self.world.cuts {
+                let choice = shot.snapshot.choice(source.below(8), source.next_u64());
+                fresh |= self.image(shot, CrashClass::Power, shot.snapshot.image(&choice))?;
+            }
+            self.tally.totals.schedule_cases += u64::from(fresh);
+        }
+        self.checkpoints(source)
+    }
+
+    /// Examines every image, up to a bound for each, of every shot of one row.
+    fn row(&mut self, row: Row) -> Result<(), (Slip, String)> {
+        for shot in &self.run.record.shots {
+            if !place::of(self.run, self.order, shot).is_some_and(|found| found.is_of(row)) {
+                continue;
+            }
+            self.tally.totals.row_points += 1;
+            let mut fresh = self.image(shot, CrashClass::Kill, shot.snapshot.killed())?;
+            for cut in shot.snapshot.images(IMAGES_MAX, shot.point) {
+                fresh |= self.image(shot, CrashClass::Power, cut.disk)?;
+            }
+            self.tally.totals.schedule_cases += u64::from(fresh);
+        }
+        Ok(())
+    }
+
     /// Whether it was recovered here and not before.
     fn image(
         &mut self,
         shot: &Shot,
         class: CrashClass,
-        choice: &Choice,
+        disk: Disk,
     ) -> Result<bool, (Slip, String)> {
         let place = || {
             let class = crate::script::class_name(class);
             format!("{class} at instant {}, point {}, {}", shot.at, shot.point, place_of(shot))
-        };
-        let disk = match class {
-            CrashClass::Kill => shot.snapshot.killed(),
-            CrashClass::Power => shot.snapshot.image(choice),
         };
         let hash = fold(disk.content_hash(), class as u64);
         let known = self.known.get(&hash).copied();
@@ -150,7 +176,10 @@ impl Examiner<'_> {
         let cut = cut.map_err(|slip| (slip, place()))?;
         let kept = floor.promise == "V1" && class == CrashClass::Power;
         self.tally.counters.add(Counter::SeenDurable, u64::from(kept));
-        rows::count(self.run, self.order, shot, class, (cut, shown.dropped), self.tally);
+        if let Some(found) = place::of(self.run, self.order, shot) {
+            let Tally { rows, counters, .. } = &mut *self.tally;
+            found.count(class, (cut, shown.dropped), rows, counters);
+        }
         self.tally.mix(fold(hash, cut as u64));
         match known {
             Some(_) => self.tally.totals.images_duplicate += 1,
@@ -187,11 +216,11 @@ impl Examiner<'_> {
 fn place_of(shot: &Shot) -> String {
     let stage = stage_name(shot.stage);
     match shot.place {
-        Place::Stage => format!("task {} at the start of {stage}", shot.task),
-        Place::Call(op, moment) => {
+        Spot::Stage => format!("task {} at the start of {stage}", shot.task),
+        Spot::Call(op, moment) => {
             format!("task {} in {stage}, {} {moment:?}", shot.task, op.name())
         }
-        Place::Returned => format!("a call of task {} had returned", shot.task),
+        Spot::Returned => format!("a call of task {} had returned", shot.task),
     }
 }
 
@@ -210,7 +239,7 @@ fn told(world: &World, run: &Run, slip: Slip, place: String) -> Broken {
     events.sort();
     let skip = events.len().saturating_sub(60);
     let events = events.split_off(skip);
-    let World { base, knobs, pace, faults, panic, clients, .. } = world;
+    let World { base, knobs, pace, faults, panic, clients, origin, .. } = world;
     let world = format!(
         "base {base:?}, {knobs:?}, pace {pace:?}, faults {faults:?}, panic {panic:?}, {} clients, \
          schedule {:016x}",
@@ -218,5 +247,6 @@ fn told(world: &World, run: &Run, slip: Slip, place: String) -> Broken {
         run.chosen.hash
     );
     let ops = clients.iter().map(|steps| steps.len() as u64).sum();
-    Broken { slip, place, world, events, ops }
+    let origin = origin.clone();
+    Broken { slip, place, world, events, ops, origin }
 }

@@ -49,7 +49,7 @@ impl Pace {
 }
 
 /// What a chooser did.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Chosen {
     /// Choices.
     pub steps: u64,
@@ -57,6 +57,11 @@ pub struct Chosen {
     pub switches: u64,
     /// Over all of them.
     pub hash: u64,
+    /// The tasks in the order in which they ran, and for how many choices each.
+    pub turns: Vec<(usize, u32)>,
+    /// Of each choice, the first and last number of places that a deviation there can have: empty
+    /// where one task alone could run.
+    pub forks: Vec<(u8, u8)>,
 }
 
 /// A scheduler of one execution.
@@ -162,6 +167,15 @@ impl Scheduler for Chooser {
             chosen.switches += 1;
         }
         chosen.steps += 1;
+        if let Pace::Preempt(_) = self.pace {
+            // Where the task that ran can't go on, whoever else runs is a choice too.
+            let first = u8::from(tasks.len() == 1 || current.is_some_and(|id| tasks.contains(&id)));
+            chosen.forks.push((first, (tasks.len() - 1).min(255) as u8));
+        }
+        match chosen.turns.last_mut() {
+            Some((task, times)) if *task == tasks[at] => *times += 1,
+            _ => chosen.turns.push((tasks[at], 1)),
+        }
         chosen.hash = fold(chosen.hash, tasks[at] as u64);
         Some(runnable[at].id())
     }

@@ -5,7 +5,9 @@
 //! may begin with), `chooser` (who runs next), `watch` (what is seen and photographed while they
 //! run), `actors` (the run itself), `order` (what an image of an instant may show), `image` (an
 //! image recovered and judged outside of the schedule), `after` (the history, receipts, poison),
-//! `case` (all of it as one function of a seed).
+//! `case` (all of it as one function of a seed), `rows` and `place` (the matrix of groups, and
+//! where in it a shot is), `groups` (one row of it exhaustively), `origin` (worlds by name),
+//! `campaign` (many of them).
 //!
 //! Invariants
 //! - A case is a function of its seed: the world, every scheduling choice, every fault and every
@@ -22,8 +24,11 @@ pub mod base;
 pub mod campaign;
 pub mod case;
 pub mod chooser;
+pub mod groups;
 mod image;
 mod order;
+pub mod origin;
+mod place;
 pub mod rows;
 mod watch;
 pub mod world;

@@ -13,7 +13,7 @@
 #![allow(clippy::disallowed_types)]
 
 use super::adapter::SimFs;
-use crate::disk::{Disk, Moment, Op, Point, Snapshot};
+use crate::disk::{Disk, Fault, Moment, Op, Point, Snapshot};
 use crate::sim::fold;
 use kiban_model::generate::{Seed, Source};
 use kiban_model::history::Saw;
@@ -94,13 +94,43 @@ pub struct Told {
 
 /// Where a shot was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Spot {
     /// A task entered its stage.
     Stage,
     /// In a call of the disk.
     Call(Op, Moment),
     /// A call of a client returned.
     Returned,
+}
+
+/// What went wrong by order of the world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Woe {
+    /// A call of the disk.
+    Fault(Op, Fault),
+    /// The task panicked.
+    Panic,
+}
+
+/// Something went wrong, and where everybody was then.
+#[derive(Clone, Copy, Debug)]
+pub struct Befell {
+    /// What.
+    pub woe: Woe,
+    /// The instant.
+    pub at: u64,
+    /// The number of the last point before the call began.
+    pub begun: u64,
+    /// The number of the last point before it returned.
+    pub point: u64,
+    /// The task that met it.
+    pub task: usize,
+    /// The stage that it was in.
+    pub stage: u8,
+    /// Whether it is a client's.
+    pub client: bool,
+    /// Whether it carried a group through the log.
+    pub leads: bool,
 }
 
 /// A disk at an instant.
@@ -113,7 +143,7 @@ pub struct Shot {
     /// The number of the point, for a report.
     pub point: u64,
     /// Where it was taken.
-    pub place: Place,
+    pub place: Spot,
     /// The task that was there.
     pub task: usize,
     /// The stage that this task was in.
@@ -135,6 +165,8 @@ pub struct Record {
     pub shots: Vec<Shot>,
     /// Points passed.
     pub points: u64,
+    /// What went wrong, in its order.
+    pub befell: Vec<Befell>,
     /// The task of each client.
     pub clients: BTreeMap<usize, u32>,
     /// Whether the panic that the world asks for came.
@@ -159,6 +191,8 @@ struct State {
     leading: BTreeSet<usize>,
     /// Tasks that waited for room in the call under way.
     stalled: BTreeSet<usize>,
+    /// For tasks in a call that goes wrong, the points passed before it.
+    begun: BTreeMap<usize, u64>,
     record: Record,
 }
 
@@ -183,6 +217,7 @@ impl Watch {
             panic,
             leading: BTreeSet::new(),
             stalled: BTreeSet::new(),
+            begun: BTreeMap::new(),
             record: Record::default(),
         })))
     }
@@ -218,7 +253,7 @@ impl Watch {
             }
             state.record.done.push(Done { client, invoked, returned, what });
         });
-        fs.with(|disk| self.with(|state| state.point(disk, Place::Returned)));
+        fs.with(|disk| self.with(|state| state.point(disk, Spot::Returned)));
     }
 
     /// A receipt was called.
@@ -258,8 +293,11 @@ impl Watch {
             if syncs && point.moment == Moment::Before {
                 state.syncing += 1;
             }
+            if let Some(fault) = point.fault {
+                state.befalls(Woe::Fault(point.op, fault), point.moment);
+            }
             if point.op.mutates() || point.moment == Moment::Before {
-                state.point(disk, Place::Call(point.op, point.moment));
+                state.point(disk, Spot::Call(point.op, point.moment));
             }
             if syncs && point.moment == Moment::Return {
                 state.syncing = state.syncing.saturating_sub(1);
@@ -278,7 +316,27 @@ impl State {
         self.stages.get(&me()).copied().unwrap_or(Stage::Idle as u8)
     }
 
-    fn point(&mut self, disk: &Disk, place: Place) {
+    /// The task that runs meets something: at a call's beginning it is not known to it yet.
+    fn befalls(&mut self, woe: Woe, moment: Moment) {
+        let (task, points) = (me(), self.record.points);
+        match moment {
+            Moment::Before => {
+                self.begun.insert(task, points);
+            }
+            Moment::Inside => {}
+            Moment::Return => {
+                let begun = self.begun.remove(&task).unwrap_or(points);
+                let (at, stage) = (self.now, self.stage());
+                let client = self.record.clients.contains_key(&task);
+                let leads = self.leading.contains(&task);
+                let point = points;
+                let befell = Befell { woe, at, begun, point, task, stage, client, leads };
+                self.record.befell.push(befell);
+            }
+        }
+    }
+
+    fn point(&mut self, disk: &Disk, place: Spot) {
         if !self.looking {
             return;
         }
@@ -330,7 +388,7 @@ impl Probe for Ear {
                 let prepared = stage == Stage::Rotate && before != Some(Stage::LogSyncDir as u8);
                 state.record.evidence.prepared_logs += u64::from(prepared);
                 state.record.hash = fold(state.record.hash, 0x0100_0000 | stage as u64);
-                state.point(disk, Place::Stage);
+                state.point(disk, Spot::Stage);
             });
         });
         let panics = self.watch.with(|state| {
@@ -338,18 +396,22 @@ impl Probe for Ear {
                 state.leading.insert(me());
             }
             let leads = state.leading.contains(&me());
-            if stage == Stage::CommitAck {
-                state.leading.remove(&me());
-            }
-            match &mut state.panic {
+            let panics = match &mut state.panic {
                 Some((at, left)) if *at == stage as u8 && leads && state.looking => {
                     let due = *left == 0;
                     *left = left.wrapping_sub(1);
                     state.record.panicked |= due;
+                    if due {
+                        state.befalls(Woe::Panic, Moment::Return);
+                    }
                     due
                 }
                 _ => false,
+            };
+            if stage == Stage::CommitAck {
+                state.leading.remove(&me());
             }
+            panics
         });
         assert!(!panics, "{SEEDED_PANIC}");
     }

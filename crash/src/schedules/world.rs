@@ -6,6 +6,7 @@
 //! - Swarm: each world has a random subset of actors and verbs.
 
 use super::chooser::Pace;
+use super::rows::Row;
 use crate::disk::{Errno, Fault, Op, Pages, Report, Rule};
 use kiban::env::probe::Stage;
 use kiban_model::generate::{Seed, Source};
@@ -143,6 +144,10 @@ pub struct World {
     pub shots: usize,
     /// Power cuts looked at for each.
     pub cuts: usize,
+    /// Looks at every point where a group is in this row instead, and at every image up to a bound.
+    pub row: Option<Row>,
+    /// How it is made again: text that `origin` reads.
+    pub origin: String,
 }
 
 impl World {
@@ -173,7 +178,8 @@ impl World {
             let stage = *source.pick(&LEADER_STAGES);
             (stage, source.draw(6) as u32)
         });
-        Self { seed, base, knobs, clients, pace, faults, panic, shots: 6, cuts: 1 }
+        let (row, origin) = (None, String::new());
+        Self { seed, base, knobs, clients, pace, faults, panic, shots: 6, cuts: 1, row, origin }
     }
 
     /// A world of a few durable writers and a reader, in which something befalls a group's way
@@ -190,8 +196,13 @@ impl World {
         let skip = source.draw(5) as u32;
         let rule = |op, fault| Rule::new(fault).op(op).path_end(".log").skip(skip);
         world.faults = match kind % 8 {
-            1 => vec![rule(Op::Write, Fault::Half(Errno::ENOSPC))],
-            2 => vec![rule(Op::SyncData, SYNC_OLD)],
+            0 if source.chance(1, 2) => {
+                // Nobody prepares the next log, so the leader meets this.
+                world.knobs.background = false;
+                vec![Rule::new(EIO).op(Op::SyncDir).skip(source.draw(2) as u32)]
+            }
+            1 => vec![rule(Op::Write, *source.pick(&[EIO, LANDED, Fault::Half(Errno::ENOSPC)]))],
+            2 => vec![rule(Op::SyncData, *source.pick(&[SYNC_OLD, SYNC_NEW, SYNC_EVICTED]))],
             3 => vec![rule(Op::SyncData, LANDED)],
             4 => vec![Rule::new(Fault::Slow(6)).op(Op::SyncData).times(u32::MAX)],
             _ => Vec::new(),
