@@ -8,9 +8,11 @@ use kiban_crash::disk::Rule;
 use kiban_crash::pool::Budget;
 use kiban_crash::report::{Report, Totals};
 use kiban_crash::schedules::chooser::Pace;
-use kiban_crash::schedules::world::{FAULTY_CALLS, World};
-use kiban_crash::schedules::{campaign, case};
+use kiban_crash::schedules::world::{FAULTY_CALLS, How, Step, World};
+use kiban_crash::schedules::{campaign, case, origin, twice};
 use kiban_crash::tally::Tally;
+use kiban_model::ops::Record;
+use kiban_model::value::Value;
 use std::io::Write as _;
 use std::time::Instant;
 
@@ -135,4 +137,77 @@ fn one_seed_is_one_schedule() {
         (tally.digest, tally.totals)
     };
     assert_eq!(digest(1), digest(2));
+}
+
+/// Shuttle's own check for uncontrolled nondeterminism over whole worlds: each runs a second time
+/// with the choices of the first, and must be offered the same tasks, do the same and leave the
+/// same bytes (F1).
+#[test]
+fn nothing_outside_of_the_scheduler_decides() {
+    let (mut choices, worlds) = (0, 500);
+    for n in 0..worlds {
+        let world = if n % 2 == 0 { origin::numbered(6, n) } else { origin::directed(n) };
+        let same = twice::check(&world, &world);
+        choices += same.unwrap_or_else(|story| panic!("{}: {story}", world.origin));
+    }
+    assert!(choices > worlds * 500, "{choices} choices in {worlds} worlds");
+}
+
+/// The check above sees what it is for: other tasks, other calls, other bytes.
+#[test]
+fn a_second_run_that_differs_is_found_out() {
+    let world = World { panic: None, faults: Vec::new(), ..origin::directed(8) };
+    twice::check(&world, &world).expect("the same world");
+    let other_ids = World { seed: world.seed + 1, ..world.clone() };
+    let mut one_write_less = world.clone();
+    one_write_less.clients[0].pop();
+    let mut one_client_less = world.clone();
+    one_client_less.clients.pop();
+    for (other, said) in [
+        (other_ids, "other bytes"),
+        (one_write_less, "possible nondeterminism"),
+        (one_client_less, "possible nondeterminism"),
+    ] {
+        let story = twice::check(&world, &other).expect_err(said);
+        assert!(story.contains(said), "{story}");
+    }
+}
+
+/// Where nobody but the clients does maintenance, whoever finds another one building waits for it:
+/// taking its own look for progress it would wake itself for ever, as no task that runs gives way
+/// here (B1).
+#[test]
+fn whoever_finds_another_thread_building_waits_for_it() {
+    let begun = Instant::now();
+    let mut tally = Tally::default();
+    for steps in [[Step::Flush, Step::Flush], [Step::Compact, Step::Flush]] {
+        let mut world = origin::directed(8);
+        // Only its end is asked for.
+        (world.panic, world.faults, world.shots) = (None, Vec::new(), 0);
+        (world.base, world.knobs.background) = (Some(1), false);
+        let records = |seed| {
+            let value = Some(Value::Made { seed, len: 20 });
+            vec![Record { key: b"a".to_vec(), value }]
+        };
+        let client = |(seed, step)| {
+            let write = Step::Write { records: records(seed), how: How::Buffered, timeout: false };
+            vec![write, step]
+        };
+        world.clients = (1..).zip(steps).map(client).collect();
+        world.pace = Pace::Preempt(Vec::new());
+        let before = tally.totals.schedule_steps;
+        case::run_world(world.clone(), &mut tally).expect("it holds without a preemption");
+        let choices = tally.totals.schedule_steps - before;
+        for choice in 0..choices as u32 {
+            world.pace = Pace::Preempt(vec![(choice, 1)]);
+            let before = tally.totals.schedule_steps;
+            let ran = case::run_world(world.clone(), &mut tally);
+            ran.unwrap_or_else(|broken| panic!("a preemption at {choice}: {broken:?}"));
+            // It ends at once: nobody turns round and round.
+            let took = tally.totals.schedule_steps - before;
+            assert!(took < 4 * choices, "{took} choices with a preemption at {choice}");
+        }
+        assert!(choices > 100, "{choices} choices");
+    }
+    tell("one builds, another waits", &tally.totals, begun);
 }

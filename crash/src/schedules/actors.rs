@@ -65,15 +65,9 @@ const STEPS_MAX: usize = 400_000;
 pub fn run(world: &Arc<World>) -> Run {
     quiet();
     let (chooser, chosen) = Chooser::new(world.pace.clone(), world.seed);
-    let panic = world.panic.map(|(stage, times)| (stage as u8, times));
-    let watch = Watch::new(world.seed, world.shots, panic);
+    let watch = Watch::new(world.seed, world.shots, panic_of(world));
     let end = Arc::new(Mutex::new(End::default()));
-    let mut config = shuttle::Config::new();
-    config.stack_size = STACK_BYTES;
-    config.failure_persistence = shuttle::FailurePersistence::None;
-    config.max_steps = shuttle::MaxSteps::FailAfter(STEPS_MAX);
-    config.silence_warnings = true;
-    let runner = shuttle::Runner::new(chooser, config);
+    let runner = shuttle::Runner::new(chooser, config());
     let ran = {
         let (world, watch, end) = (world.clone(), watch.clone(), end.clone());
         catch_unwind(AssertUnwindSafe(|| {
@@ -89,8 +83,23 @@ pub fn run(world: &Arc<World>) -> Run {
     Run { record: watch.take(), chosen, end }
 }
 
+/// How shuttle runs a world.
+pub(super) fn config() -> shuttle::Config {
+    let mut config = shuttle::Config::new();
+    config.stack_size = STACK_BYTES;
+    config.failure_persistence = shuttle::FailurePersistence::None;
+    config.max_steps = shuttle::MaxSteps::FailAfter(STEPS_MAX);
+    config.silence_warnings = true;
+    config
+}
+
+/// Where a leader panics, as a watch takes it.
+pub(super) fn panic_of(world: &World) -> Option<(u8, u32)> {
+    world.panic.map(|(stage, times)| (stage as u8, times))
+}
+
 /// Panics inside of a schedule are results: no hook prints them.
-fn quiet() {
+pub(super) fn quiet() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let before = std::panic::take_hook();
@@ -110,7 +119,7 @@ fn quiet() {
 }
 
 /// Task 0: opens, lets the clients go, looks once more, closes.
-fn life(world: &Arc<World>, watch: &Watch) -> End {
+pub(super) fn life(world: &Arc<World>, watch: &Watch) -> End {
     let disk = world.base.map_or_else(Disk::new, |number| Base::numbered(number).disk());
     let fs = SimFs::new(disk);
     let observer = watch.clone();

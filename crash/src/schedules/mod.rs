@@ -7,7 +7,7 @@
 //! image recovered and judged outside of the schedule), `after` (the history, receipts, poison),
 //! `case` (all of it as one function of a seed), `rows` and `place` (the matrix of groups, and
 //! where in it a shot is), `groups` (one row of it exhaustively), `origin` (worlds by name),
-//! `campaign` (many of them).
+//! `twice` (a world run again with the same choices), `campaign` (many of them).
 //!
 //! Invariants
 //! - A case is a function of its seed: the world, every scheduling choice, every fault and every
@@ -30,6 +30,7 @@ mod order;
 pub mod origin;
 mod place;
 pub mod rows;
+pub mod twice;
 mod watch;
 pub mod world;
 
