@@ -4,6 +4,7 @@
 //! take the width they get.
 
 use super::Results;
+use super::accounts;
 use super::chart::{self, Bar, Line};
 use super::documented::Documented;
 use super::markdown::{self, NOT_GIVEN, number};
@@ -48,6 +49,7 @@ pub fn write(results: &Results, board: &Board, documented: &Documented, notes: &
     for row in markdown::row_names(board) {
         section(&mut page, board, documented, &row);
     }
+    own_accounts(&mut page, results);
     for (heading, lines) in [
         ("Not proven", &notes.not_proven),
         ("Deviations", &notes.deviations),
@@ -92,6 +94,26 @@ fn section(page: &mut String, board: &Board, documented: &Documented, row: &str)
         ratio_table(page, documented, row, &ratios);
     }
     page.push_str("</section>\n");
+}
+
+fn own_accounts(page: &mut String, results: &Results) {
+    let lines = accounts::lines(results);
+    if lines.is_empty() {
+        return;
+    }
+    page.push_str("<section><h3>By the engines' own accounts</h3><div class=\"box\"><table><tr>");
+    for name in accounts::HEAD {
+        let _ = write!(page, "<th>{name}</th>");
+    }
+    page.push_str("</tr>");
+    for line in lines {
+        page.push_str("<tr>");
+        for field in line {
+            let _ = write!(page, "<td>{}</td>", escape(&field));
+        }
+        page.push_str("</tr>");
+    }
+    page.push_str("</table></div></section>\n");
 }
 
 fn bar(ratio: &Ratio) -> Bar {

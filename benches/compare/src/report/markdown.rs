@@ -1,6 +1,7 @@
 //! The board as Markdown.
 
 use super::Results;
+use super::accounts;
 use super::documented::Documented;
 use super::metrics::{METRICS, Metric};
 use super::notes::{DECIDING, Notes};
@@ -51,6 +52,14 @@ pub fn write(results: &Results, board: &Board, documented: &Documented, notes: &
     text.push_str("\n## Observed\n");
     for row in row_names(board) {
         write_row(&mut text, board, documented, &row);
+    }
+    let accounts = accounts::lines(results);
+    if !accounts.is_empty() {
+        text.push_str("\n### By the engines' own accounts\n\n");
+        let _ = writeln!(text, "| {} |\n|{}", accounts::HEAD.join(" | "), " --- |".repeat(8));
+        for line in accounts {
+            let _ = writeln!(text, "| {} |", line.map(|field| cell(&field)).join(" | "));
+        }
     }
     for (heading, lines) in [
         ("Not proven", &notes.not_proven),

@@ -3,7 +3,8 @@
 //! 1. `metrics`: what one trial says, by name, with unit and direction.
 //! 2. `rows`: medians and ratios over trials.
 //! 3. `documented`: what the documents say about the same rows.
-//! 4. `notes`: what is not proven, what deviated, and the limits.
+//! 4. `accounts`: what the engines say themselves; `notes`: what is not proven, what deviated, and
+//!    the limits.
 //! 5. `csv`, `markdown`, `html` (with `chart`): the same board in three forms.
 //!
 //! Invariants
@@ -11,6 +12,7 @@
 //! - Only valid, non-diagnostic trials are in rows and ratios; every trial is in the totals.
 //! - The same records give the same bytes.
 
+pub mod accounts;
 pub mod chart;
 pub mod csv;
 pub mod documented;
