@@ -50,9 +50,13 @@ impl Facts {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Load {
-    /// Spent working, but for what runs at a lower priority.
+    /// Spent on tasks and kernel threads, but for what runs at a lower priority.
     pub busy: u64,
-    /// Spent working at a lower priority.
+    /// Of it, kernel threads: writeback and the like, which the trial itself causes.
+    pub kernel_threads: u64,
+    /// Spent on interrupts.
+    pub interrupts: u64,
+    /// Spent at a lower priority.
     pub nice: u64,
     /// Idle, or waiting for a device.
     pub idle: u64,
@@ -69,7 +73,14 @@ impl Load {
         let ticks: Vec<u64> =
             line.split_whitespace().skip(1).filter_map(|word| word.parse().ok()).collect();
         let at = |i: usize| ticks.get(i).copied().unwrap_or(0);
-        Self { busy: at(0) + at(2) + at(5) + at(6), nice: at(1), idle: at(3) + at(4), steal: at(7) }
+        Self {
+            busy: at(0) + at(2),
+            kernel_threads: kernel_thread_ticks(),
+            interrupts: at(5) + at(6),
+            nice: at(1),
+            idle: at(3) + at(4),
+            steal: at(7),
+        }
     }
 
     /// What came since `earlier`.
@@ -77,19 +88,37 @@ impl Load {
     pub fn since(self, earlier: Self) -> Self {
         Self {
             busy: self.busy.saturating_sub(earlier.busy),
+            kernel_threads: self.kernel_threads.saturating_sub(earlier.kernel_threads),
+            interrupts: self.interrupts.saturating_sub(earlier.interrupts),
             nice: self.nice.saturating_sub(earlier.nice),
             idle: self.idle.saturating_sub(earlier.idle),
             steal: self.steal.saturating_sub(earlier.steal),
         }
     }
 
-    /// The share of all CPUs that was busy, own CPU time apart.
+    /// The share of all CPUs that other processes used: all but the own CPU time, kernel threads
+    /// and interrupts.
     #[must_use]
     pub fn foreign_share(self, own_cpu_ns: u64) -> f64 {
-        let all = self.busy + self.nice + self.idle + self.steal;
-        let own = own_cpu_ns / 10_000_000;
-        self.busy.saturating_sub(own) as f64 / all.max(1) as f64
+        let all = self.busy + self.interrupts + self.nice + self.idle + self.steal;
+        let ours = own_cpu_ns / 10_000_000 + self.kernel_threads;
+        self.busy.saturating_sub(ours) as f64 / all.max(1) as f64
     }
+}
+
+/// CPU time of all kernel threads.
+fn kernel_thread_ticks() -> u64 {
+    const PF_KTHREAD: u64 = 0x0020_0000;
+    let Ok(processes) = fs::read_dir("/proc") else { return 0 };
+    let ticks = processes.flatten().filter_map(|process| {
+        let text = fs::read_to_string(process.path().join("stat")).ok()?;
+        let mut fields = text[text.rfind(')')? + 1..].split_whitespace();
+        let flags: u64 = fields.nth(6)?.parse().ok()?;
+        let user: u64 = fields.nth(4)?.parse().ok()?;
+        let system: u64 = fields.next()?.parse().ok()?;
+        (flags & PF_KTHREAD != 0).then_some(user + system)
+    });
+    ticks.sum()
 }
 
 /// The load averages, as the kernel prints them.

@@ -134,7 +134,8 @@ fn figures(page: &mut String, board: &Board, documented: &Documented, row: &str)
     }
     page.push_str("</tr>");
     for metric in markdown::metrics_of(board, row) {
-        let _ = write!(page, "<tr><th>{} <small>{}</small></th>", metric.name, metric.unit);
+        let name = metric.name.replace('_', "_<wbr>");
+        let _ = write!(page, "<tr><th>{name} <small>{}</small></th>", metric.unit);
         for engine in &engines {
             match markdown::figure(board, row, engine, metric.name) {
                 None => page.push_str("<td class=\"none\">unknown</td>"),

@@ -4,6 +4,7 @@
 
 use crate::engine::Account;
 use crate::histogram::Percentiles;
+use crate::host::process::Memory;
 use crate::supervise::record::Record;
 use crate::trial::{Figures, StageFigures};
 
@@ -105,7 +106,10 @@ pub fn of(record: &Record) -> Vec<(String, &'static str, f64)> {
         all.extend(of_stage(stage).into_iter().map(|(name, figure)| (row.clone(), name, figure)));
     }
     if !outcome.receipts.is_empty() {
-        let whole = of_whole(figures);
+        let mut whole = of_whole(figures);
+        if stages > 1 {
+            whole.extend(of_stages(&figures.stages));
+        }
         all.extend(whole.into_iter().map(|(name, figure)| (record.row.clone(), name, figure)));
     }
     all
@@ -165,6 +169,17 @@ fn stall_ms(account: &Account) -> Option<f64> {
     }
     let ns: Option<u64> = account.stalls.values().map(|stall| stall.ns).sum();
     ns.map(|ns| ns as f64 / 1e6)
+}
+
+/// The most memory over several stages.
+fn of_stages(stages: &[StageFigures]) -> Vec<Figure> {
+    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    let memory = stages.iter().fold(Memory::default(), |most, stage| most.max(stage.memory));
+    let mut all = vec![("anon_peak", mib(memory.anon)), ("file_peak", mib(memory.file))];
+    if stages.iter().all(|stage| stage.peak_is_own) {
+        all.push(("rss_peak", mib(memory.peak)));
+    }
+    all
 }
 
 fn of_whole(figures: &Figures) -> Vec<Figure> {

@@ -183,6 +183,15 @@ fn deviations(results: &Results) -> Vec<String> {
         if !missing.is_empty() {
             all.push(format!("Rows of the plan that were not asked for: {}.", missing.join(", ")));
         }
+        let names = |names: &[String]| names.iter().cloned().collect::<BTreeSet<String>>();
+        let planned = plan.rows.iter().flat_map(|row| &row.contestants);
+        let planned: Vec<String> = planned.map(|one| one.name.clone()).collect();
+        let ran: Vec<String> =
+            campaign.pins.rows.iter().flat_map(|(_, names)| names.clone()).collect();
+        let missing: Vec<String> = names(&planned).difference(&names(&ran)).cloned().collect();
+        if !missing.is_empty() {
+            all.push(format!("In no row, though the plan has them: {}.", missing.join(", ")));
+        }
         if campaign.pins.trials < plan.text.trials {
             let (trials, planned) = (campaign.pins.trials, plan.text.trials);
             all.push(format!("{trials} trials instead of the plan's {planned}."));

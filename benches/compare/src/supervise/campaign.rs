@@ -103,7 +103,9 @@ fn choose(plan: &Plan, args: &RunArgs, left_out: &mut Vec<(String, String)>) -> 
     if !args.rows.is_empty() {
         let full = |row: &Row, wanted: &String| {
             row.name.strip_prefix(&format!("{}/", plan.text.name)).is_some_and(|name| {
-                name == wanted || name.starts_with(&format!("{wanted}-")) || row.name == *wanted
+                name == wanted
+                    || row.name == *wanted
+                    || ["-", "+"].iter().any(|next| name.starts_with(&format!("{wanted}{next}")))
             })
         };
         if let Some(none) = args.rows.iter().find(|name| !rows.iter().any(|row| full(row, name))) {

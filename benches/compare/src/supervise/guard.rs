@@ -2,8 +2,8 @@
 //!
 //! - Before a campaign a busy machine is refused. Before each trial it is waited for, within a
 //!   bound; where it stays busy, or becomes busy during the trial, the trial is invalid.
-//! - "Others" are all tasks but the trial's own, and but those of low priority, such as the
-//!   spinners that keep the cores awake.
+//! - "Others" are all tasks but the trial's own, kernel threads, whose writeback the trial itself
+//!   causes, and those of low priority, such as the spinners that keep the cores awake.
 
 use crate::host::facts::{Load, load_average, pressure_us};
 use serde::{Deserialize, Serialize};
@@ -95,8 +95,10 @@ mod tests {
 
     #[test]
     fn others_are_told_from_the_trial_itself() {
-        let ticks = Load { busy: 150, nice: 40, idle: 10, steal: 0 };
+        let ticks = Load { busy: 150, nice: 40, idle: 5, interrupts: 5, ..Load::default() };
         assert!((ticks.foreign_share(1_300_000_000) - 0.1).abs() < 1e-9);
+        let writeback = Load { kernel_threads: 20, ..ticks };
+        assert!(writeback.foreign_share(1_300_000_000).abs() < 1e-9);
         let around = Around { foreign_during: 0.1, ..Around::default() };
         assert!(around.fault(0.05).expect("busy").contains("10.0 %"));
         assert_eq!(around.fault(0.1), None);
