@@ -17,7 +17,8 @@ impl Core {
     /// Removes what can be removed; returns whether anything was.
     pub(super) fn collect(&self, maintainer: &mut Maintainer) -> bool {
         let mut removed = 0u64;
-        if !maintainer.dead_logs.is_empty() {
+        // P1: asked again right before each kind of file; the step began before somebody was told.
+        if !maintainer.dead_logs.is_empty() && self.health.check_writable().is_ok() {
             self.env.stage(Stage::CollectLog);
             // W5: every memtable that these logs fed is in a durable version.
             // Crash here: a log may come back; its sequences are flushed, so it is skipped.
@@ -32,7 +33,11 @@ impl Core {
             if Arc::strong_count(table) > 1 {
                 return true;
             }
-            if !std::mem::replace(&mut staged, true) {
+            if !staged {
+                if self.health.check_writable().is_err() {
+                    return true;
+                }
+                staged = true;
                 self.env.stage(Stage::CollectTable);
             }
             // Not before: a reader of an older view may have opened it since the edit.

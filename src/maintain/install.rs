@@ -115,6 +115,9 @@ impl Core {
                 // Crash here: whole tables with certain names that nobody names.
                 // `recover::orphans` removes them.
             }
+            // P1: somebody may have been told of a poison since the step began: a worker waits for
+            // the writer that syncs, and a sync of the directory takes its time.
+            self.health.check_writable()?;
             self.env.stage(stages.edit);
             maintainer.manifest.append(&edit)?;
             // Crash here: the edit is whole, torn or absent; what it names is durable (M4).
@@ -147,6 +150,8 @@ impl Core {
         let version = Version { next_file: self.files_to_reserve(), ..version.clone() };
         let bytes_max = self.options.manifest_bytes_max;
         let (env, dir) = (&self.env, &*self.dir);
+        // P1: as before the edit.
+        self.health.check_writable()?;
         let prepared = PreparedManifest::create(env, dir, number, self.db, &version, bytes_max);
         // Nothing is in doubt, and the old one has room left: the next edit tries again.
         let Ok(prepared) = prepared else { return Ok(()) };
