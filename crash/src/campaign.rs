@@ -342,6 +342,12 @@ pub fn run_replay(what: &str, report: &mut Report) -> Result<(), String> {
     let start = Instant::now();
     std::panic::set_hook(Box::new(|_| {}));
     let mut tally = Tally::default();
+    // The file of a shrunk schedule is its token, below what it says of itself.
+    let mut lines = what.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#'));
+    let what = match lines.next() {
+        Some(line) if line.starts_with("kb1:") => line,
+        _ => what,
+    };
     if let Some(token) = what.strip_prefix("kb1:") {
         let mut parts = token.splitn(3, ':');
         let (name, seed, index) = (parts.next(), parts.next(), parts.next());

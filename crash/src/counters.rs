@@ -133,6 +133,20 @@ counters! {
         "An image was taken while the sync of a group of several writers was under way.",
     SomeWoke = "crash after some followers woke":
         "An image was taken when some members of a group had returned and others had not.",
+    SharedManifestAppend = "failed manifest append poisoned among threads":
+        "An edit's write failed while clients were at work, and the handle was poisoned.",
+    SharedManifestAppendLanded = "failed manifest append landed among threads":
+        "The same, though the edit was written.",
+    SharedManifestSync = "failed manifest sync poisoned among threads":
+        "An edit's sync failed while clients were at work, and the handle was poisoned.",
+    SharedManifestSyncLanded = "failed manifest sync landed among threads":
+        "The same, though the edit was durable.",
+    SharedDirSync = "failed directory sync poisoned among threads":
+        "A directory's sync failed while clients were at work, and the handle was poisoned.",
+    SharedDirSyncLanded = "failed directory sync landed among threads":
+        "The same, though the names were durable.",
+    BuildNotInstalled = "build not installed after a poison":
+        "A table was being built when somebody was told of a poison, and no edit named it.",
     LargeBatch = "batch larger than a memtable":
         "A batch got an arena and log space of its own.",
 }

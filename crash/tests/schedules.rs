@@ -211,3 +211,30 @@ fn whoever_finds_another_thread_building_waits_for_it() {
     }
     tell("one builds, another waits", &tally.totals, begun);
 }
+
+/// A disk whose syncs do nothing breaks D1; the failure is made small, and its token and its file
+/// replay it.
+#[test]
+fn a_failure_is_made_small_and_replays() {
+    let play = |text: &str| {
+        let mut report = Report::default();
+        kiban_crash::campaign::run_replay(text, &mut report).expect("a token, or its file");
+        report
+    };
+    let broken = (0..64).find_map(|n| {
+        let report = play(&format!("kb1:schedule:directed:{}/lie", 16 * n));
+        report.failures.into_iter().next().filter(|failure| failure.promise == "D1")
+    });
+    let failure = broken.expect("no engine survives such a disk");
+    println!("{} calls, then {}: {}", failure.ops, failure.shrunk_ops, failure.token);
+    assert!(failure.shrunk_ops > 0 && failure.shrunk_ops < failure.ops, "{failure:?}");
+    assert!(failure.shrunk.contains(&failure.token), "{}", failure.shrunk);
+    for text in [&failure.token, &failure.shrunk] {
+        let again = play(text);
+        let same = again.failures.first().expect("it breaks again");
+        assert_eq!((&same.promise, same.ops), (&failure.promise, failure.shrunk_ops));
+    }
+    // Without the lie it holds: what breaks is what was put in.
+    let (whole, _) = failure.token.split_once('/').expect("cuts");
+    assert!(play(whole).failures.is_empty());
+}

@@ -286,6 +286,7 @@ impl Disk {
     fn end_file(&mut self, ticket: &Ticket) -> Result<(), Errno> {
         let Ok(file) = self.tree.file_mut(ticket.ino) else { return Ok(()) };
         let failed = match ticket.fault {
+            Some(Fault::Lie) => return Ok(()),
             Some(Fault::Sync(errno, pages, report)) => Some((errno, pages, report)),
             Some(Fault::Error(errno)) => Some((errno, Pages::New, Report::Caller)),
             _ => None,

@@ -71,6 +71,9 @@ pub enum Fault {
     DirLie(Errno),
     /// A sync that takes so many nanoseconds and scheduling rounds.
     Slow(u32),
+    /// A sync of a file that says `Ok` and makes nothing durable. No fault of the model (and not in
+    /// [`FAULTS`]): no engine survives it, and a rig that does not see it sees nothing.
+    Lie,
 }
 
 /// Who hears of a failed sync.
@@ -144,7 +147,7 @@ impl Fault {
             Fault::Landed(_) => op.mutates() && op != Op::Lock,
             Fault::Half(_) => op == Op::Write,
             Fault::Short => matches!(op, Op::Read | Op::Write),
-            Fault::Sync(..) => matches!(op, Op::SyncData | Op::SyncAll),
+            Fault::Sync(..) | Fault::Lie => matches!(op, Op::SyncData | Op::SyncAll),
             Fault::DirLie(_) => op == Op::SyncDir,
             Fault::Slow(_) => op.syncs(),
         }

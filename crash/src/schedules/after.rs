@@ -5,22 +5,56 @@
 //! - V2, A1, S1, S2, D3, C2: one order of commits explains all that the clients saw.
 //! - Each receipt of a write that returned `Ok` is called once, in sequence order; of a write that
 //!   failed, never.
-//! - P1: a fault that leaves a log or a name in doubt poisons; `close` then returns the first
-//!   error; reads go on.
+//! - P1: a fault that leaves a log, a manifest or a name in doubt poisons; `close` then returns the
+//!   first error; reads go on; once anybody was told, nothing new is installed or deleted.
 //! - B1: a world ends. Only what was asked for panics.
 
 use super::actors::Run;
 use super::base::Base;
 use super::order::{Order, writes};
-use super::watch::{SEEDED_PANIC, What};
+use super::watch::{Befell, SEEDED_PANIC, What, Woe};
 use super::world::{How, World};
 use crate::counters::{Counter, Counters};
 use crate::disk::{Errno, Fault, Injected, Op};
 use crate::life::Slip;
+use crate::sim::stage_name;
 use kiban_model::history::{self, Call, Event, History, Ordered, Outcome};
 use kiban_model::ops::{Key, Record};
 use kiban_model::value::Value;
+use kiban_shuttle::env::probe::Stage;
 use std::collections::BTreeMap;
+
+/// Stages in which tables are built: nothing of it is in the database yet.
+pub const BUILDS: [Stage; 2] = [Stage::FlushBuild, Stage::CompactBuild];
+
+/// Stages that make something part of the database, or take it away.
+pub const INSTALLS: [Stage; 5] = [
+    Stage::FlushEdit,
+    Stage::CompactEdit,
+    Stage::ManifestCreate,
+    Stage::CollectLog,
+    Stage::CollectTable,
+];
+
+/// The stages in which a failed call leaves a log, a manifest or a name in doubt.
+const IN_DOUBT: [Stage; 16] = [
+    Stage::CommitAppend,
+    Stage::CommitSyncRotated,
+    Stage::CommitSync,
+    Stage::Rotate,
+    Stage::LogSync,
+    Stage::LogSyncDir,
+    Stage::FlushSyncDir,
+    Stage::FlushEdit,
+    Stage::FlushSyncManifest,
+    Stage::CompactSyncDir,
+    Stage::CompactEdit,
+    Stage::CompactSyncManifest,
+    Stage::ManifestSync,
+    Stage::ManifestSyncDir,
+    Stage::CurrentSyncDir,
+    Stage::CloseSync,
+];
 
 /// Evidence for the counters that must fire.
 #[derive(Clone, Copy, Debug, Default)]
@@ -41,6 +75,7 @@ pub fn count(run: &Run, order: &Order, counters: &mut Counters) {
     counters.add(Counter::PreparedLog, seen.prepared_logs);
     let shared = order.groups.iter().filter(|group| group.members.len() > 1).count();
     counters.add(Counter::SharedGroup, shared as u64);
+    count_poison(run, counters);
     let told = |ok| run.record.told.iter().filter(|told| told.ok == ok).count() as u64;
     counters.add(Counter::ReceiptTold, told(true));
     counters.add(Counter::ReceiptFailed, told(false));
@@ -53,6 +88,70 @@ pub fn count(run: &Run, order: &Order, counters: &mut Counters) {
             counters.add(Counter::LeaderPanicked, u64::from(run.record.panicked));
         }
     }
+}
+
+/// Counts what failed calls of maintenance are evidence of.
+fn count_poison(run: &Run, counters: &mut Counters) {
+    let Some(told) = first_told(run) else { return };
+    for befell in run.record.befell.iter().filter(|befell| leaves_doubt(befell)) {
+        let Woe::Fault(op, fault) = befell.woe else { continue };
+        let is = |stages: &[Stage]| stages.iter().any(|&stage| stage as u8 == befell.stage);
+        let landed = matches!(fault, Fault::Landed(_));
+        let append = is(&[Stage::FlushEdit, Stage::CompactEdit]) && op == Op::Write;
+        let sync = is(&[Stage::FlushSyncManifest, Stage::CompactSyncManifest]);
+        let counter = match (append, sync, op == Op::SyncDir, landed) {
+            (true, _, _, false) => Counter::SharedManifestAppend,
+            (true, _, _, true) => Counter::SharedManifestAppendLanded,
+            (_, true, _, false) => Counter::SharedManifestSync,
+            (_, true, _, true) => Counter::SharedManifestSyncLanded,
+            (_, _, true, false) => Counter::SharedDirSync,
+            (_, _, true, true) => Counter::SharedDirSyncLanded,
+            _ => continue,
+        };
+        counters.fire(counter);
+    }
+    let last = |stages: &[Stage]| {
+        let those = run.record.maintained.iter().filter(|(_, stage)| stages.contains(stage));
+        those.map(|(at, _)| *at).max().unwrap_or(0)
+    };
+    let (built, installed) = (last(&BUILDS), last(&INSTALLS));
+    let stopped = built > installed && built < told && !run.end.injected.is_empty();
+    counters.add(Counter::BuildNotInstalled, u64::from(stopped));
+}
+
+/// When somebody was told first that the handle is poisoned.
+fn first_told(run: &Run) -> Option<u64> {
+    let told = run.record.done.iter().filter_map(|done| match &done.what {
+        What::Write { result: Err(failed), .. }
+        | What::Barrier { result: Err(failed), .. }
+        | What::Checkpoint { result: Err(failed), .. }
+        | What::Other { result: Err(failed), .. } => failed.poisoned.then_some(done.returned),
+        _ => None,
+    });
+    told.min()
+}
+
+/// P1: once anybody was told, nothing new is installed or deleted. What had begun may come to its
+/// end: its edit was on the way before.
+fn nothing_is_installed(run: &Run) -> Result<(), Slip> {
+    let Some(told) = first_told(run) else { return Ok(()) };
+    let mut late = run.record.maintained.iter().filter(|(at, _)| *at > told);
+    match late.find(|(_, stage)| INSTALLS.contains(stage)) {
+        Some((at, stage)) => {
+            let got = format!("{} begun at {at}, and told at {told}", stage.name());
+            Err(slip("P1", "a poisoned handle", "nothing is installed or deleted", got))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Whether P1 says that what befell poisons.
+fn leaves_doubt(befell: &Befell) -> bool {
+    let Woe::Fault(op, fault) = befell.woe else { return true };
+    let harmless = is_harmless(fault);
+    let in_doubt = IN_DOUBT.iter().any(|&stage| stage as u8 == befell.stage);
+    let calls = matches!(op, Op::Write | Op::SyncData | Op::SyncAll | Op::SyncDir);
+    !harmless && in_doubt && calls
 }
 
 fn slip(promise: &str, what: &str, expected: &str, got: String) -> Slip {
@@ -74,6 +173,7 @@ pub fn judge(world: &World, run: &Run, order: &Order) -> Result<(), Slip> {
     panics(world, run)?;
     receipts(run, order)?;
     poison(run)?;
+    nothing_is_installed(run)?;
     let history = history_of(world, run, order);
     if let Err(violation) = history::check(&history) {
         let promise = violation.kind.promise();
@@ -162,13 +262,26 @@ fn poison(run: &Run) -> Result<(), Slip> {
         let got = format!("a close without an error after {injected:?}");
         return Err(slip("P1", "a failed append or sync", "the handle is poisoned", got));
     }
+    let elsewhere = |injected: &Injected| !injected.path.starts_with(crate::sim::DIR);
+    if let Some(befell) = run.record.befell.iter().find(|befell| leaves_doubt(befell))
+        && !run.end.injected.iter().any(elsewhere)
+        && closed.is_ok()
+    {
+        let got = format!("a close without an error after {befell:?}");
+        let stage = stage_name(befell.stage);
+        return Err(slip("P1", &format!("a failure in {stage}"), "the handle is poisoned", got));
+    }
     Ok(())
+}
+
+/// Whether who meets it goes on, or is never told.
+fn is_harmless(fault: Fault) -> bool {
+    matches!(fault, Fault::Short | Fault::Slow(_) | Fault::Lie | Fault::Error(Errno::EINTR))
 }
 
 /// Whether P1 says that this fault poisons, whoever met it.
 fn must_poison(injected: &Injected) -> bool {
-    let harmless =
-        matches!(injected.fault, Fault::Short | Fault::Slow(_) | Fault::Error(Errno::EINTR));
+    let harmless = is_harmless(injected.fault);
     // A checkpoint's log is a copy: nothing was acknowledged out of it.
     let of_log = injected.path.ends_with(".log") && injected.path.starts_with(crate::sim::DIR);
     let op = injected.op;

@@ -8,7 +8,7 @@
 
 use super::case::{self, Broken};
 use super::rows::Row;
-use super::{groups, origin};
+use super::{cut, groups, origin};
 use crate::campaign::{Order, Progress};
 use crate::counters::Counter;
 use crate::pool::{self, Budget, Done, Pool};
@@ -17,7 +17,7 @@ use crate::tally::Tally;
 use std::time::Instant;
 
 /// Counters that schedules have to fire.
-const COUNTERS: [Counter; 11] = [
+const COUNTERS: [Counter; 18] = [
     Counter::SharedGroup,
     Counter::FollowerFailed,
     Counter::LeaderPanicked,
@@ -29,6 +29,13 @@ const COUNTERS: [Counter; 11] = [
     Counter::SeenDurable,
     Counter::InsideSync,
     Counter::SomeWoke,
+    Counter::SharedManifestAppend,
+    Counter::SharedManifestAppendLanded,
+    Counter::SharedManifestSync,
+    Counter::SharedManifestSyncLanded,
+    Counter::SharedDirSync,
+    Counter::SharedDirSyncLanded,
+    Counter::BuildNotInstalled,
 ];
 
 /// Directed schedules, at the most.
@@ -114,7 +121,7 @@ fn run(
                 progress(&tally.totals, report.failures_all);
                 match ran {
                     Ok(()) => return,
-                    Err(broken) => failure_of(&broken),
+                    Err(broken) => shrunk(&broken, report),
                 }
             }
             Done::Panicked(got) => Failure {
@@ -140,6 +147,29 @@ fn run(
             budget.stop.store(true, std::sync::atomic::Ordering::Relaxed);
         }
     });
+}
+
+/// What is said of a broken schedule, and of the smallest one found that breaks the promise too;
+/// of the first of its kind, that is.
+fn shrunk(broken: &Broken, report: &Report) -> Failure {
+    let like = |f: &Failure| (&f.promise, &f.what) == (&broken.slip.promise, &broken.slip.what);
+    if report.failures.iter().any(like) {
+        return failure_of(broken);
+    }
+    match cut::shrink(broken) {
+        Ok(small) => {
+            let (ops, whole) = (broken.ops, token(&broken.origin));
+            let failure = failure_of(&small);
+            let Failure { promise, what, token, .. } = &failure;
+            let shrunk = format!("# {promise}: {what}\n# whole: {whole}\n{token}\n");
+            Failure { ops, shrunk, ..failure }
+        }
+        Err(why) => {
+            let mut failure = failure_of(broken);
+            failure.events.push(format!("not made smaller: {why}"));
+            failure
+        }
+    }
 }
 
 /// What is said of a broken schedule.
@@ -172,7 +202,8 @@ fn token(origin: &str) -> String {
 /// The text names none.
 pub fn replay(what: &str, report: &mut Report, tally: &mut Tally) -> Result<(), String> {
     if let Err(broken) = case::run_world(origin::world(what)?, tally) {
-        report.add_failure(failure_of(&broken));
+        let failure = shrunk(&broken, report);
+        report.add_failure(failure);
     }
     Ok(())
 }

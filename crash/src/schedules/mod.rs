@@ -6,7 +6,8 @@
 //! run), `actors` (the run itself), `order` (what an image of an instant may show), `image` (an
 //! image recovered and judged outside of the schedule), `after` (the history, receipts, poison),
 //! `case` (all of it as one function of a seed), `rows` and `place` (the matrix of groups, and
-//! where in it a shot is), `groups` (one row of it exhaustively), `origin` (worlds by name),
+//! where in it a shot is), `groups` (one row of it exhaustively), `origin` (worlds by name), `cut`
+//! (worlds with less in them),
 //! `twice` (a world run again with the same choices), `campaign` (many of them).
 //!
 //! Invariants
@@ -24,6 +25,7 @@ pub mod base;
 pub mod campaign;
 pub mod case;
 pub mod chooser;
+pub mod cut;
 pub mod groups;
 mod image;
 mod order;

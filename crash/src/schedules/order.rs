@@ -248,6 +248,6 @@ impl Order {
 fn sync_failed(run: &Run) -> bool {
     run.end.injected.iter().any(|injected| {
         matches!(injected.op, Op::SyncData | Op::SyncAll)
-            && !matches!(injected.fault, Fault::Slow(_))
+            && !matches!(injected.fault, Fault::Slow(_) | Fault::Lie)
     })
 }

@@ -8,8 +8,10 @@
 //! | --- | --- |
 //! | `SEED:NUMBER` | the one of that number in a run of that seed |
 //! | `directed:NUMBER` | the one of that number in the directed pass |
+//! | a form, `/`, and cuts with `,` between them | that world with less in it: see `cut` |
 //! | `ROW:KIND:SHARING:SKIP:DEVIATION` | one of a sweep; `-`, or choice and places as `35+2` |
 
+use super::cut::Cut;
 use super::groups::Spec;
 use super::rows::Row;
 use super::world::World;
@@ -30,7 +32,11 @@ pub fn numbered(seed: u64, n: u64) -> World {
 #[must_use]
 pub fn directed(n: u64) -> World {
     let seed = case_seed(DIRECTED_SEED, n);
-    let world = if n % 8 == 7 { World::draw(seed) } else { World::of_groups(n, seed) };
+    let world = match n % 16 {
+        7 => World::draw(seed),
+        15 => World::of_installs(n / 16, seed),
+        _ => World::of_groups(n, seed),
+    };
     World { origin: format!("directed:{n}"), ..world }
 }
 
@@ -42,6 +48,11 @@ pub fn world(text: &str) -> Result<World, String> {
     let form = || {
         format!("{text}: expected SEED:NUMBER, directed:NUMBER or ROW:KIND:SHARING:SKIP:DEVIATION")
     };
+    if let Some((whole, cuts)) = text.split_once('/') {
+        return cuts.split(',').try_fold(world(whole)?, |world, cut| {
+            Cut::parse(cut).and_then(|cut| cut.make(world)).ok_or_else(form)
+        });
+    }
     let parts: Vec<&str> = text.split(':').collect();
     let number = |text: &str| text.parse::<u64>().map_err(|_| form());
     match parts[..] {
@@ -88,13 +99,23 @@ mod tests {
             "group.failed_sync:sync_old:12:1:35+2",
             "group.rotation:create.eio:27:0:-",
             "group.leader_panic:commit.sync:3:1:9+1",
+            "directed:5/c0.0.2,c1,panic,lie",
         ] {
             let made = world(text).expect("a form");
             assert_eq!(made.origin, text);
             let again = world(&made.origin).expect("its own form");
             assert_eq!(format!("{made:?}"), format!("{again:?}"));
         }
-        for text in ["", "7", "7:x", "group.rotation:eio:1:0:-", "group.no:plain:0:0:-", "a:b:c"] {
+        for text in [
+            "",
+            "7",
+            "7:x",
+            "group.rotation:eio:1:0:-",
+            "group.no:plain:0:0:-",
+            "a:b:c",
+            "7:123/x",
+            "7:1/c99",
+        ] {
             let refused = world(text).map(|world| world.origin).expect_err(text);
             assert!(refused.contains("expected SEED:NUMBER"), "{refused}");
         }

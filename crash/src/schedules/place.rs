@@ -126,7 +126,7 @@ fn befallen(run: &Run, order: &Order, befell: &Befell) -> Option<Option<Found>> 
     let is = |stages: &[Stage]| stages.iter().any(|&stage| stage as u8 == befell.stage);
     let place = match befell.woe {
         Woe::Panic => (Row::LeaderPanic, Kind::Panic(befell.stage)),
-        Woe::Fault(_, Fault::Slow(_) | Fault::Error(Errno::EINTR)) => return None,
+        Woe::Fault(_, Fault::Slow(_) | Fault::Lie | Fault::Error(Errno::EINTR)) => return None,
         Woe::Fault(op, fault) if befell.client && is(&ROTATION_STAGES) => {
             return Some(rotation(run, order, befell, Kind::Call(op, fault.name())));
         }

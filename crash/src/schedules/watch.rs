@@ -13,8 +13,9 @@
 #![allow(clippy::disallowed_types)]
 
 use super::adapter::SimFs;
+use super::after;
 use crate::disk::{Disk, Fault, Moment, Op, Point, Snapshot};
-use crate::sim::fold;
+use crate::sim::{fold, stage_name};
 use kiban_model::generate::{Seed, Source};
 use kiban_model::history::Saw;
 use kiban_shuttle::SeqNo;
@@ -167,6 +168,8 @@ pub struct Record {
     pub points: u64,
     /// What went wrong, in its order.
     pub befell: Vec<Befell>,
+    /// Stages of maintenance, with the instants at which they were entered.
+    pub maintained: Vec<(u64, Stage)>,
     /// The task of each client.
     pub clients: BTreeMap<usize, u32>,
     /// Whether the panic that the world asks for came.
@@ -382,6 +385,16 @@ pub struct Ear {
 
 impl Probe for Ear {
     fn stage(&self, stage: Stage) {
+        // Before any scheduling point: what the engine looked at last still holds.
+        self.watch.with(|state| {
+            // A checkpoint has a manifest of its own.
+            let copies = stage_name(state.stage()).starts_with("checkpoint");
+            let counts = after::BUILDS.contains(&stage) || after::INSTALLS.contains(&stage);
+            if counts && !copies {
+                let at = state.tick();
+                state.record.maintained.push((at, stage));
+            }
+        });
         self.fs.with(|disk| {
             self.watch.with(|state| {
                 let before = state.stages.insert(me(), stage as u8);

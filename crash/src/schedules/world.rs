@@ -221,6 +221,45 @@ impl World {
     }
 }
 
+impl World {
+    /// A world of writers and flushes in which an install fails, and now and then a log's sync too:
+    /// for the directed pass. `kind` says which call.
+    #[must_use]
+    pub fn of_installs(kind: u64, seed: u64) -> Self {
+        let mut world = Self::draw(seed);
+        let source = &mut Seed(seed ^ 0x696e_7374_616c);
+        let mut draw = Draw::new(source);
+        draw.durable = 4;
+        world.clients = (0..3).map(|_| (0..5).map(|_| draw.write()).collect()).collect();
+        world.clients.push(vec![Step::Flush, Step::Compact, Step::Flush]);
+        (world.knobs.background, world.knobs.runs_stop) = (true, 20);
+        (world.shots, world.panic) = (8, None);
+        let (op, fault, end) = INSTALL_CALLS[kind as usize % INSTALL_CALLS.len()];
+        let rule = Rule::new(fault).op(op).path_end(end).skip(source.draw(4) as u32);
+        world.faults = vec![rule];
+        if source.chance(1, 3) {
+            let skip = source.draw(8) as u32;
+            let rule = Rule::new(SYNC_OLD).op(Op::SyncData).path_end(".log").skip(skip);
+            world.faults.push(rule);
+        }
+        world
+    }
+}
+
+/// Calls that make a flush or a compaction part of the database, and how they fail.
+const INSTALL_CALLS: [(Op, Fault, &str); 10] = [
+    (Op::Write, EIO, ".manifest"),
+    (Op::Write, FULL, ".manifest"),
+    (Op::Write, Fault::Half(Errno::ENOSPC), ".manifest"),
+    (Op::Write, LANDED, ".manifest"),
+    (Op::SyncData, SYNC_OLD, ".manifest"),
+    (Op::SyncData, SYNC_NEW, ".manifest"),
+    (Op::SyncData, LANDED, ".manifest"),
+    (Op::SyncDir, EIO, ""),
+    (Op::SyncDir, LANDED, ""),
+    (Op::SyncDir, Fault::DirLie(Errno::EIO), ""),
+];
+
 /// The stages of a group's leader.
 pub const LEADER_STAGES: [Stage; 5] = [
     Stage::CommitAppend,
@@ -367,12 +406,17 @@ impl<'a> Draw<'a> {
 /// others.
 fn draw_faults(source: &mut Seed) -> Vec<Rule> {
     let skip = source.draw(12) as u32;
-    match source.weighted(&[10, 3, 1, 2]) {
+    let one = |source: &mut Seed, skip| {
+        let (op, fault, end) = *source.pick(&FAULTY_CALLS);
+        Rule::new(fault).op(op).path_end(end).skip(skip)
+    };
+    match source.weighted(&[10, 3, 1, 2, 1]) {
         0 => Vec::new(),
-        1 => {
-            let (op, fault, end) = *source.pick(&FAULTY_CALLS);
-            let rule = Rule::new(fault).op(op).skip(skip);
-            vec![if end.is_empty() { rule } else { rule.path_end(end) }]
+        1 => vec![one(source, skip)],
+        4 => {
+            // Several: what the second meets is a handle that the first may have poisoned.
+            let more = 1 + source.below(2) as u32;
+            (0..=more).map(|n| one(source, skip * n)).collect()
         }
         2 => {
             // A full disk, for a while.
