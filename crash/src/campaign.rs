@@ -334,6 +334,12 @@ fn add_failure(report: &mut Report, origin: &Origin, broken: &Broken) {
     report.add_failure(failure);
 }
 
+/// The token in the file of a shrunk schedule: it stands below what the file says of itself.
+fn token_in(text: &str) -> Option<&str> {
+    let mut lines = text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#'));
+    lines.next().filter(|line| line.starts_with("kb1:"))
+}
+
 /// Plays one failure again: a token, or the text of an `.ops` file.
 ///
 /// # Errors
@@ -342,12 +348,7 @@ pub fn run_replay(what: &str, report: &mut Report) -> Result<(), String> {
     let start = Instant::now();
     std::panic::set_hook(Box::new(|_| {}));
     let mut tally = Tally::default();
-    // The file of a shrunk schedule is its token, below what it says of itself.
-    let mut lines = what.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#'));
-    let what = match lines.next() {
-        Some(line) if line.starts_with("kb1:") => line,
-        _ => what,
-    };
+    let what = token_in(what).unwrap_or(what);
     if let Some(token) = what.strip_prefix("kb1:") {
         let mut parts = token.splitn(3, ':');
         let (name, seed, index) = (parts.next(), parts.next(), parts.next());
