@@ -14,6 +14,7 @@ pub mod fuzz;
 pub mod kill;
 pub mod life;
 pub mod pool;
+pub mod power;
 pub mod replay;
 pub mod report;
 pub mod runner;

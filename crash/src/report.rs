@@ -13,9 +13,11 @@
 //! It formats nothing: text, HTML and JUnit are made elsewhere from these types.
 
 mod cells;
+mod power;
 mod totals;
 
 pub use cells::{Cell, Cells};
+pub use power::{ContainRow, PowerRow};
 pub use totals::{OPS_BUCKETS, RUNS_BUCKETS, Totals};
 
 use serde::{Deserialize, Serialize};
@@ -234,6 +236,12 @@ pub struct Report {
     /// `kill`: recoveries that were killed before they were done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kills_in_recovery: Option<u64>,
+    /// `power`: what was counted on each file system.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub power: Vec<PowerRow>,
+    /// `power --contain`: each file system's states, held against the simulated disk.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub contain: Vec<ContainRow>,
     /// The corruption sweep, by kind of file and damage.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub corruption: Vec<CorruptionVerdict>,
@@ -313,6 +321,18 @@ impl Report {
         self.sequences = sum(self.sequences, other.sequences);
         self.rounds = sum(self.rounds, other.rounds);
         self.kills_in_recovery = sum(self.kills_in_recovery, other.kills_in_recovery);
+        for row in &other.power {
+            match self.power.iter_mut().find(|known| known.fs == row.fs) {
+                Some(known) => known.absorb(row),
+                None => self.power.push(row.clone()),
+            }
+        }
+        for row in &other.contain {
+            match self.contain.iter_mut().find(|known| known.fs == row.fs) {
+                Some(known) => known.absorb(row),
+                None => self.contain.push(row.clone()),
+            }
+        }
         self.corruption.extend(other.corruption.iter().cloned());
         self.mutants.extend(other.mutants.iter().cloned());
         self.control = self.control.take().or_else(|| other.control.clone());

@@ -437,6 +437,20 @@ impl FileNode {
         Self::new(Arc::new(Content::new(bytes)), len)
     }
 
+    /// Whether a crash may leave `byte` at `at`; `stale` says whether it may be stale there.
+    pub(super) fn may_hold(&self, at: u64, byte: u8, stale: impl Fn(u64, u8) -> bool) -> bool {
+        let durable = self.content.bytes.get(at as usize).copied().unwrap_or(0);
+        let put = |patch: &Patch| {
+            (patch.at..patch.end()).contains(&at)
+                && match &patch.data {
+                    Data::Bytes(bytes) => bytes[(at - patch.at) as usize] == byte,
+                    Data::Zero(_) => byte == 0,
+                }
+        };
+        let fresh = || self.fresh.iter().any(|fresh| (fresh.from..fresh.to).contains(&at));
+        durable == byte || self.patches.iter().any(put) || (fresh() && stale(at, byte))
+    }
+
     /// Changes the durable bytes of a clean file, for damage to the media.
     pub(super) fn damage(&mut self, len: u64, change: impl FnOnce(&mut Vec<u8>)) {
         let bytes = Content::change(&mut self.content, self.lens.now() as usize);

@@ -353,6 +353,18 @@ impl Disk {
         Ok(bytes)
     }
 
+    /// Paths of all directories but the root.
+    #[must_use]
+    pub fn dirs(&self) -> Vec<String> {
+        let mut dirs = Vec::new();
+        self.tree.walk(&mut |path, node| {
+            if let Node::Dir(_) = node {
+                dirs.push(path.to_owned());
+            }
+        });
+        dirs
+    }
+
     /// Paths and lengths of all files, in the order of the names.
     #[must_use]
     pub fn files(&self) -> Vec<(String, u64)> {

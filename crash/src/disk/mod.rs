@@ -76,6 +76,7 @@
 //! synced bytes by a write elsewhere. Device errors and truncations by others under a live mapping
 //! raise SIGBUS: the engine's pread backend has no such exception, its mapped one does.
 
+mod admits;
 mod calls;
 mod choice;
 mod clock;
@@ -89,6 +90,7 @@ mod record;
 mod snapshot;
 mod tree;
 
+pub use admits::{Listing, Seen};
 pub use choice::{Axis, Choice, Pick};
 pub use clock::SimClock;
 pub use errno::Errno;

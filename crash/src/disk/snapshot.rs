@@ -40,6 +40,10 @@ impl Snapshot {
         Self { tree, calls }
     }
 
+    pub(super) fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
     /// The dirty set, as the axes along which a crash may go either way. Files that no version of
     /// a name leads to are not in it.
     #[must_use]

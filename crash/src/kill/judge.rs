@@ -31,8 +31,11 @@ pub struct Write {
     pub records: Vec<Record>,
     /// The sequence of its last record, if it was acknowledged.
     pub seq: Option<u64>,
-    /// Whether it was acknowledged as durable: by itself, by its receipt or by a sync after it.
-    pub durable: bool,
+    /// The note by which it was issued.
+    pub issued: usize,
+    /// The first note that acknowledged it as durable: its own, its receipt's or that of a sync
+    /// after it.
+    pub durable: Option<usize>,
     /// The highest sequence that had been acknowledged when it was issued.
     pub after: u64,
 }
@@ -162,7 +165,7 @@ fn acknowledged_survive(
         let known = got.is_none() || life.before.get(&key).copied() == got || written;
         let promise = match by {
             _ if !known => "D3",
-            Some((_, write)) if write.durable => "D1",
+            Some((_, write)) if write.durable.is_some() => "D1",
             Some(_) => "D2",
             // What the last recovery showed is final.
             None => "D4",

@@ -104,7 +104,8 @@ pub fn live(program: &Path, order: &Order, when: When) -> io::Result<Life> {
     Ok(Life { notes: notes?, end: end?, opened_in, stderr: text_of(&mut err), when })
 }
 
-fn command(program: &Path, order: &Order) -> Command {
+/// The command line of a victim.
+pub(crate) fn command(program: &Path, order: &Order) -> Command {
     let mut command = Command::new(program);
     let mode = match order.mode {
         Mode::Work => "work",
@@ -117,8 +118,12 @@ fn command(program: &Path, order: &Order) -> Command {
         ("--life", u64::from(order.life)),
         ("--freeze", order.freeze),
         ("--close-ms", order.close_ms),
+        ("--steps", u64::from(order.steps)),
     ] {
         command.arg(name).arg(value.to_string());
+    }
+    if order.watch {
+        command.arg("--watch");
     }
     command
 }
@@ -200,7 +205,8 @@ fn ended(child: &mut Child, hung: bool) -> io::Result<End> {
     })
 }
 
-fn text_of(file: &mut File) -> String {
+/// All that a process left in a temporary file.
+pub(crate) fn text_of(file: &mut File) -> String {
     let mut bytes = Vec::new();
     let read = file.rewind().and_then(|()| file.read_to_end(&mut bytes));
     read.map_or_else(|error| error.to_string(), |_| String::from_utf8_lossy(&bytes).into_owned())

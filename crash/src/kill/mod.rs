@@ -13,9 +13,10 @@
 
 pub mod judge;
 pub mod life;
+pub mod look;
 pub mod plan;
 mod rounds;
-mod tale;
+pub(crate) mod tale;
 pub mod victim;
 pub mod wire;
 
@@ -40,22 +41,27 @@ const ROUNDS_WHOLE: u32 = 100;
 
 /// Something that must not be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Fault {
+pub(crate) struct Fault {
     /// The promise; empty where the operating system is to blame.
-    promise: String,
-    what: String,
-    expected: String,
-    got: String,
-    hang: bool,
+    pub(crate) promise: String,
+    pub(crate) what: String,
+    pub(crate) expected: String,
+    pub(crate) got: String,
+    pub(crate) hang: bool,
 }
 
 impl Fault {
-    fn new(promise: &str, what: &str, expected: impl Into<String>, got: impl Into<String>) -> Self {
+    pub(crate) fn new(
+        promise: &str,
+        what: &str,
+        expected: impl Into<String>,
+        got: impl Into<String>,
+    ) -> Self {
         let (expected, got) = (expected.into(), got.into());
         Self { promise: promise.to_owned(), what: what.to_owned(), expected, got, hang: false }
     }
 
-    fn environment(got: impl Into<String>) -> Self {
+    pub(crate) fn environment(got: impl Into<String>) -> Self {
         Self { got: got.into(), ..Self::default() }
     }
 }

@@ -17,7 +17,7 @@ pub const STEPS: u32 = 300;
 /// Keys.
 pub const KEYS: u32 = 1200;
 /// The first keys, which are written most.
-const HOT_KEYS: u32 = 24;
+pub const HOT_KEYS: u32 = 24;
 
 /// How a write is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,8 +129,17 @@ pub fn key_of(bytes: &[u8]) -> Option<u32> {
     (number < KEYS && key(number) == bytes).then_some(number)
 }
 
-fn value_id(life: u32, writer: u8, n: u32, record: u32) -> u64 {
+/// The id of a value: who wrote it.
+#[must_use]
+pub fn value_id(life: u32, writer: u8, n: u32, record: u32) -> u64 {
     u64::from(life) << 40 | u64::from(writer) << 32 | u64::from(n) << 8 | u64::from(record)
+}
+
+/// The life, the writer and the step that a value's id names.
+#[must_use]
+pub fn origin(id: u64) -> (u32, u8, u32) {
+    // Each part is masked to its width.
+    ((id >> 40) as u32, (id >> 32 & 0xff) as u8, (id >> 8 & 0xff_ffff) as u32)
 }
 
 /// What a value's id says, in words.

@@ -120,7 +120,8 @@ impl<'a> Rounds<'a> {
     }
 
     fn order(&self, mode: Mode, life: u32) -> Order {
-        Order { mode, dir: self.dir.clone(), seed: self.seed, life, freeze: 0, close_ms: 0 }
+        let (dir, steps) = (self.dir.clone(), plan::STEPS);
+        Order { mode, dir, seed: self.seed, life, freeze: 0, close_ms: 0, steps, watch: false }
     }
 
     /// How the victim of a round works, and when it dies.

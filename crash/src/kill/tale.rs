@@ -15,13 +15,15 @@ use std::collections::BTreeMap;
 
 /// A victim's life as writes.
 #[derive(Debug, Default)]
-pub(super) struct Tale {
+pub(crate) struct Tale {
     /// Those that were not refused.
-    pub(super) writes: Vec<Write>,
+    pub(crate) writes: Vec<Write>,
     /// Calls that returned.
-    pub(super) done: u64,
+    pub(crate) done: u64,
     /// The highest sequence that was acknowledged.
-    pub(super) acked: u64,
+    pub(crate) acked: u64,
+    /// Notes heard.
+    heard: usize,
     /// Writes with a receipt, by index, in the order in which the receipts were called.
     receipts: Vec<usize>,
     /// Indices of writes in the order of their returns.
@@ -64,11 +66,23 @@ pub(super) fn check_life(life: &Life) -> Result<(), Fault> {
 
 /// Listens to a working life.
 pub(super) fn tell(seed: u64, number: u32, life: &Life) -> Result<Tale, Fault> {
+    tell_notes(seed, number, &life.notes)
+}
+
+/// Listens to the notes of a working life.
+pub(crate) fn tell_notes<'a>(
+    seed: u64,
+    number: u32,
+    notes: impl IntoIterator<Item = &'a Note>,
+) -> Result<Tale, Fault> {
     let mut tale = Tale::default();
-    for note in &life.notes {
+    let mut ended = false;
+    for note in notes {
         tale.hear(seed, number, note);
+        ended |= note.kind == Kind::Ended;
+        tale.heard += 1;
     }
-    tale.check_receipts(seed, number, life.first(Kind::Ended).is_some())?;
+    tale.check_receipts(seed, number, ended)?;
     for refused in &tale.refused {
         // Without a record it has no effect to look for.
         tale.writes[*refused].records.clear();
@@ -84,8 +98,9 @@ impl Tale {
             Kind::Issued => match plan::step(seed, number, writer, n) {
                 Step::Write(records, _) => {
                     self.index.insert((writer, n), self.writes.len());
-                    let (seq, durable, after) = (None, false, self.acked);
-                    self.writes.push(Write { writer, n, records, seq, durable, after });
+                    let (seq, durable, after) = (None, None, self.acked);
+                    let issued = self.heard;
+                    self.writes.push(Write { writer, n, records, seq, issued, durable, after });
                 }
                 Step::Sync => {
                     self.syncs.insert(writer, self.returned.len());
@@ -99,7 +114,7 @@ impl Tale {
                     Step::Sync => {
                         let covered = self.syncs.remove(&writer).unwrap_or(0);
                         for &write in &self.returned[..covered] {
-                            self.writes[write].durable = true;
+                            self.writes[write].durable.get_or_insert(self.heard);
                         }
                     }
                     _ => {}
@@ -107,7 +122,7 @@ impl Tale {
             }
             Kind::Durable => {
                 if let Some(&write) = self.index.get(&(writer, n)) {
-                    self.writes[write].durable = true;
+                    self.durable(write);
                     self.receipts.push(write);
                 }
             }
@@ -119,9 +134,15 @@ impl Tale {
     fn returned(&mut self, writer: u8, n: u32, seq: u64, how: How) {
         let Some(&write) = self.index.get(&(writer, n)) else { return };
         self.writes[write].seq = Some(seq);
-        self.writes[write].durable |= how == How::Durable;
+        if how == How::Durable {
+            self.durable(write);
+        }
         self.returned.push(write);
         self.acked = self.acked.max(seq);
+    }
+
+    fn durable(&mut self, write: usize) {
+        self.writes[write].durable.get_or_insert(self.heard);
     }
 
     /// Receipts come once each, in the order of their sequences, and all of them where the victim

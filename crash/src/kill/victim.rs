@@ -7,14 +7,15 @@
 //! - It ends when its parent does: its standard input is the parent's, and never written to.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "outside the engine")]
 
-use super::plan::{self, How, KEYS, STEPS, Step, WRITERS};
+use super::look;
+use super::plan::{self, How, Step, WRITERS};
 use super::wire::{Kind, Note, Teller};
 use kiban::env::Env;
 use kiban::env::probe::{Probe, Stage};
 use kiban::{Error, ErrorKind, Iter, Kiban, KibanOptions, SharedKiban, Slice};
 use std::io::Read;
 use std::ops::Bound;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -31,9 +32,6 @@ pub enum Mode {
     Examine,
 }
 
-/// A point read, through either front door.
-type Get<'a> = &'a dyn Fn(&[u8]) -> Result<Option<Slice>, Error>;
-
 /// Its orders.
 #[derive(Clone, Debug)]
 pub struct Order {
@@ -49,6 +47,10 @@ pub struct Order {
     pub freeze: u64,
     /// Milliseconds after which the database is closed under its writers; 0 for never.
     pub close_ms: u64,
+    /// Steps of each writer.
+    pub steps: u32,
+    /// Whether a thread tells what it sees of durable writes.
+    pub watch: bool,
 }
 
 /// Does as ordered; the exit code.
@@ -173,6 +175,10 @@ impl Victim {
                 })
                 .collect();
             let (looker, over) = (db.clone(), &over);
+            if self.order.watch {
+                let db = db.clone();
+                scope.spawn(move || self.watch(&db, over));
+            }
             scope.spawn(move || {
                 while !over.load(Ordering::Relaxed) {
                     if let Err(error) = self.look(&looker)
@@ -202,7 +208,7 @@ impl Victim {
 
     /// One writer's steps, one after the other.
     fn write(&self, db: &SharedKiban, writer: u8) {
-        for n in 0..STEPS {
+        for n in 0..self.order.steps {
             let step = plan::step(self.order.seed, self.order.life, writer, n);
             self.teller.tell(&Note::step(Kind::Issued, writer, n));
             match self.make(db, writer, n, &step) {
@@ -261,6 +267,28 @@ impl Victim {
         }
     }
 
+    /// Tells each value of a durable write that a hot key shows, once.
+    fn watch(&self, db: &SharedKiban, over: &AtomicBool) {
+        let mut seen = [None; plan::HOT_KEYS as usize];
+        while !over.load(Ordering::Relaxed) {
+            for (number, seen) in (0..).zip(&mut seen) {
+                // What went wrong is a writer's to tell.
+                let Ok(value) = db.get(plan::key(number)) else { return };
+                let id = value.and_then(|value| plan::id_of(&value));
+                if id == *seen {
+                    continue;
+                }
+                *seen = id;
+                let Some(a) = id else { continue };
+                let (life, writer, n) = plan::origin(a);
+                let step = plan::step(self.order.seed, life, writer, n);
+                if life == self.order.life && matches!(step, Step::Write(_, How::Durable)) {
+                    self.teller.tell(&Note { a, ..Note::step(Kind::Seen, writer, n) });
+                }
+            }
+        }
+    }
+
     /// A snapshot, looked at twice.
     fn look(&self, db: &SharedKiban) -> Result<(), Error> {
         let snapshot = db.snapshot()?;
@@ -280,24 +308,15 @@ impl Victim {
         let undecided = Kiban::open_read_only(dir, options.clone())?;
         let before = digest(undecided.range::<&[u8]>(..)?)?;
         undecided.close()?;
-        let decided = if self.order.life.is_multiple_of(2) {
-            let db = SharedKiban::open(dir, options)?;
-            self.look_whole(dir, db.range::<&[u8]>(..)?, &|key| db.get(key), db.snapshot()?)?;
-            db.verify().map_err(|error| self.not_whole(error))?;
-            let shown = digest(db.range::<&[u8]>(..)?)?;
-            let last = db.stats().last_sequence;
-            db.close()?;
-            (shown, last)
-        } else {
-            let db = Kiban::open(dir, options)?;
-            self.look_whole(dir, db.range::<&[u8]>(..)?, &|key| db.get(key), db.snapshot()?)?;
-            db.verify().map_err(|error| self.not_whole(error))?;
-            let shown = digest(db.range::<&[u8]>(..)?)?;
-            let last = db.stats().last_sequence;
-            db.close()?;
-            (shown, last)
-        };
-        let (shown, last) = decided;
+        let db = look::open(dir, options, self.order.life.is_multiple_of(2))?;
+        let entries = look::whole(&db, &mut |promise, what| self.wrong(promise, what))?;
+        for (n, a) in entries {
+            self.teller.tell(&Note { n, a, ..Note::new(Kind::Entry) });
+        }
+        db.verify().map_err(|error| self.not_whole(error))?;
+        let shown = digest(db.range::<&[u8]>(..)?)?;
+        let last = db.stats().last_sequence;
+        db.close()?;
         if before != shown {
             let text = format!("read-only {} entries, then open {}", before.1, shown.1);
             self.wrong("D4", &text);
@@ -309,49 +328,5 @@ impl Victim {
     fn not_whole(&self, error: Error) -> Error {
         self.wrong("C1", &format!("verify: {error}"));
         error
-    }
-
-    /// Tells every entry, and compares a scan with gets and with the scan backwards.
-    fn look_whole(
-        &self,
-        dir: &Path,
-        entries: Iter,
-        get: Get<'_>,
-        snapshot: kiban::Snapshot,
-    ) -> Result<(), Error> {
-        let mut forward = Vec::new();
-        for entry in entries {
-            let (key, value) = entry?;
-            match (plan::key_of(&key), plan::id_of(&value)) {
-                (Some(n), Some(a)) => {
-                    self.teller.tell(&Note { n, a, ..Note::new(Kind::Entry) });
-                }
-                _ => self.wrong("D3", &format!("{}: nobody wrote key {key:?}", dir.display())),
-            }
-            forward.push((key, value));
-        }
-        let backward: Result<Vec<_>, Error> = snapshot.range::<&[u8]>(..)?.rev().collect();
-        let equal =
-            |(a, b): (&(Slice, Slice), &(Slice, Slice))| a.0[..] == b.0[..] && a.1[..] == b.1[..];
-        let backward = backward?;
-        if forward.len() != backward.len() || !forward.iter().zip(backward.iter().rev()).all(equal)
-        {
-            self.wrong("S2", "a scan forward and one backward differ");
-        }
-        let mut found = 0;
-        for number in 0..KEYS {
-            let key = plan::key(number);
-            let value = get(&key)?;
-            found += usize::from(value.is_some());
-            let scanned = forward.binary_search_by(|(other, _)| other[..].cmp(&key[..]));
-            let scanned = scanned.ok().map(|at| &forward[at].1);
-            if value.as_deref() != scanned.map(|value| &value[..]) {
-                self.wrong("S2", &format!("get and scan differ at key {number}"));
-            }
-        }
-        if found != forward.len() {
-            self.wrong("S2", &format!("{found} gets found something, {} scanned", forward.len()));
-        }
-        Ok(())
     }
 }

@@ -50,6 +50,10 @@ kinds! {
     Entry,
     /// All entries were told: `a` is the last sequence, `b` the digest.
     Examined,
+    /// A read gave the value `a`, whose writer had asked for a sync.
+    Seen,
+    /// An examination is done: `a` is the hash of what was shown, `b` that of what it left there.
+    Answered,
     /// The engine did what it must not: `text` is the promise, a space, and what happened.
     Wrong,
     /// The victim closed the database and ends by itself.
@@ -98,7 +102,9 @@ impl Note {
         Self { text: text.into(), ..Self::new(kind) }
     }
 
-    fn encode(&self) -> Vec<u8> {
+    /// Its bytes.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
         let mut end = self.text.len().min(NOTE_BYTES_MAX - HEAD_BYTES);
         while !self.text.is_char_boundary(end) {
             end -= 1;
@@ -151,6 +157,12 @@ impl Teller {
     /// There is none.
     pub fn stdout() -> std::io::Result<Self> {
         Ok(Self(File::from(std::io::stdout().as_fd().try_clone_to_owned()?)))
+    }
+
+    /// One that writes to `file`.
+    #[must_use]
+    pub fn to(file: File) -> Self {
+        Self(file)
     }
 
     /// Puts a note into the pipe. Without a parent at its other end the process ends.

@@ -7,6 +7,7 @@
 //! It starts nothing: [`super::main`] does.
 
 use crate::kill::victim::Mode;
+use crate::power::faults::DeviceFault;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -40,6 +41,8 @@ pub enum Command {
     Trace(TraceArgs),
     /// A real process on a real directory, killed at random moments.
     Kill(KillArgs),
+    /// Real file systems on a recorded block device, with the power cut anywhere.
+    Power(PowerArgs),
     /// One failure again, then shrunk.
     Replay(ReplayArgs),
     /// Seeded bugs and the layers that kill them.
@@ -54,6 +57,9 @@ pub enum Command {
     /// The process that `kill` kills.
     #[command(hide = true)]
     Victim(VictimArgs),
+    /// The process that opens the images of `power`.
+    #[command(hide = true)]
+    Examiner,
 }
 
 /// Where results go, for every subcommand.
@@ -163,6 +169,74 @@ pub struct KillArgs {
     pub output: OutputArgs,
 }
 
+/// Flags of `power`.
+#[derive(Clone, Debug, Args)]
+pub struct PowerArgs {
+    /// Which file system.
+    #[arg(long, value_enum, default_value_t = Systems::All)]
+    pub fs: Systems,
+    /// Images of each file system; 10,000 of ext4 and 2,000 of each other if left out.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub images: Option<u64>,
+    /// Ends after this time, with what was done by then.
+    #[arg(long, value_name = "TIME")]
+    pub budget: Option<Budget>,
+    /// Seed of the operations and the cuts; threads are the machine's.
+    #[arg(long, value_name = "N|commit")]
+    pub seed: Option<Seed>,
+    /// Device errors, separated by commas, or "none".
+    #[arg(long, value_name = "LIST", default_value = "all")]
+    pub faults: Faults,
+    /// Holds the states that the file systems leave against the simulated disk, instead.
+    #[arg(long)]
+    pub contain: bool,
+    /// Where directories are made; the system's temporary directory if left out.
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// Workers, each with devices of its own; two for each core if left out: mounting waits.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub jobs: Option<u16>,
+    /// Where results go.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// The file systems of `power`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Systems {
+    /// ext4.
+    Ext4,
+    /// XFS.
+    Xfs,
+    /// Btrfs.
+    Btrfs,
+    /// All of them.
+    All,
+}
+
+/// Kinds of device errors.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Faults(pub Vec<DeviceFault>);
+
+impl std::str::FromStr for Faults {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "all" => return Ok(Self(DeviceFault::ALL.to_vec())),
+            "none" => return Ok(Self(Vec::new())),
+            _ => {}
+        }
+        let named = |name| {
+            DeviceFault::named(name).ok_or_else(|| {
+                let names: Vec<&str> = DeviceFault::ALL.iter().map(|fault| fault.name()).collect();
+                format!("expected all, none, or some of {}", names.join(","))
+            })
+        };
+        text.split(',').map(named).collect::<Result<_, _>>().map(Self)
+    }
+}
+
 /// Flags of `victim`.
 #[derive(Clone, Debug, Args)]
 pub struct VictimArgs {
@@ -182,6 +256,12 @@ pub struct VictimArgs {
     /// Closes the database under its writers after so many milliseconds; not for 0.
     #[arg(long, default_value_t = 0)]
     pub close_ms: u64,
+    /// Steps of each writer.
+    #[arg(long, default_value_t = crate::kill::plan::STEPS)]
+    pub steps: u32,
+    /// Tells what is seen of durable writes.
+    #[arg(long)]
+    pub watch: bool,
 }
 
 /// Flags of `replay`.

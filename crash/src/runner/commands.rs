@@ -10,8 +10,9 @@
 )]
 
 use super::cli::{
-    Budget, Cli, Command, KillArgs, LayerArgs, MergeArgs, MutantsArgs, OutputArgs, ReplayArgs,
-    RunArgs, Seed, Shard, StagesArgs, SweepArgs, TraceArgs, TraceFormat, VictimArgs, WorkArgs,
+    Budget, Cli, Command, KillArgs, LayerArgs, MergeArgs, MutantsArgs, OutputArgs, PowerArgs,
+    ReplayArgs, RunArgs, Seed, Shard, StagesArgs, SweepArgs, Systems, TraceArgs, TraceFormat,
+    VictimArgs, WorkArgs,
 };
 use super::interrupt::Interrupt;
 use super::mutants::layers;
@@ -20,10 +21,11 @@ use super::page::{Block, Page, Table, Tone};
 use super::progress::{Length, Progress};
 use super::{layer, merge, mutants, revision, trace};
 use crate::campaign::{self, Order};
+use crate::power::place::{self, FileSystem};
 use crate::report::{Report, Totals};
 use crate::schedules::groups;
 use crate::schedules::rows::Row;
-use crate::{case, kill, pool, stages, sweep};
+use crate::{case, kill, pool, power, stages, sweep};
 use clap::Parser;
 use kiban::env::probe::Stage;
 use kiban::env::random::{OsRandom, Random};
@@ -51,7 +53,9 @@ pub fn main() -> ExitCode {
         Some(Command::Merge(args)) => run_merge(&args),
         Some(Command::Layer(args)) => run_layer(&args),
         Some(Command::Kill(args)) => run_kill(&args),
+        Some(Command::Power(args)) => run_power(&args),
         Some(Command::Victim(args)) => Ok(be_victim(args)),
+        Some(Command::Examiner) => Ok(power::examiner::main()),
     };
     match done {
         Ok(code) => ExitCode::from(code),
@@ -319,9 +323,61 @@ fn run_kill(args: &KillArgs) -> Done {
     deliver(&output, &report)
 }
 
+/// Images of ext4, where nothing else is said; five times as many as of the others, which take
+/// longer to mount.
+const EXT4_IMAGES: u64 = 10_000;
+
+fn run_power(args: &PowerArgs) -> Done {
+    let systems = match args.fs {
+        Systems::Ext4 => vec![FileSystem::Ext4],
+        Systems::Xfs => vec![FileSystem::Xfs],
+        Systems::Btrfs => vec![FileSystem::Btrfs],
+        Systems::All => FileSystem::ALL.to_vec(),
+    };
+    let missing = place::missing(&systems);
+    if !missing.is_empty() {
+        return Err(environment(format!("power needs {}", missing.join("; "))));
+    }
+    let refused = |error| environment(format!("a mount namespace: {error}"));
+    place::enter().map_err(refused)?;
+    let Begin { output, mut report, .. } = begin("power", &args.output, args.seed)?;
+    let program = std::env::current_exe()
+        .map_err(|error| environment(format!("where is this program? {error}")))?;
+    let images = |system| match (args.images, system) {
+        (Some(images), _) => images,
+        (None, FileSystem::Ext4) => EXT4_IMAGES,
+        (None, _) => EXT4_IMAGES / 5,
+    };
+    let budget = match args.budget {
+        Some(Budget::Time(time)) => Some(time),
+        Some(Budget::Cases(_)) => return Err(usage("--budget: power takes a time".to_owned())),
+        None => None,
+    };
+    let workers = args.jobs.unwrap_or_else(|| jobs(None).saturating_mul(2));
+    let task = power::Task {
+        program,
+        dir: args.dir.clone(),
+        quota: systems.into_iter().map(|system| (system, images(system))).collect(),
+        budget,
+        faults: args.faults.0.clone(),
+        seed: report.seed,
+        jobs: usize::from(workers),
+        contain: args.contain,
+    };
+    let all = task.quota.iter().map(|(_, images)| images).sum();
+    report.jobs = u64::from(workers);
+    let mut progress = Progress::begin(budget.map_or(Length::Count(all), Length::Time));
+    power::run(&task, &mut report, &Interrupt::install(), &mut |done, totals, failures| {
+        progress.update(done, totals, failures);
+    });
+    progress.end();
+    deliver(&output, &report)
+}
+
 fn be_victim(args: VictimArgs) -> u8 {
-    let VictimArgs { mode, dir, seed, life, freeze, close_ms } = args;
-    kill::victim::main(&kill::victim::Order { mode, dir, seed, life, freeze, close_ms })
+    let VictimArgs { mode, dir, seed, life, freeze, close_ms, steps, watch } = args;
+    let order = kill::victim::Order { mode, dir, seed, life, freeze, close_ms, steps, watch };
+    kill::victim::main(&order)
 }
 
 fn run_layer(args: &LayerArgs) -> Done {

@@ -6,7 +6,7 @@
 //!   last events, expected and got, and a line to paste that replays it.
 
 use super::page::{Block, Cell, Page, Table, Tone};
-use crate::report::{Cells, Failure, MutantResult, Report, Verdict};
+use crate::report::{Cells, ContainRow, Failure, MutantResult, PowerRow, Report, Verdict};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -24,6 +24,12 @@ pub fn page(report: &Report, files: &BTreeMap<String, String>) -> Page {
     }
     if !report.corruption.is_empty() {
         page.section("Corruption sweep", vec![Block::Table(corruption(report))]);
+    }
+    if !report.power.is_empty() {
+        page.section("File systems", vec![Block::Table(systems(&report.power))]);
+    }
+    if !report.contain.is_empty() {
+        page.section("States", vec![Block::Table(states(&report.contain))]);
     }
     if !report.mutants.is_empty() {
         page.section("Kill matrix", vec![Block::Table(kills(&report.mutants))]);
@@ -45,6 +51,7 @@ fn title(command: &str) -> &str {
         "sweep" => "exhaustive sweep",
         "mutants" => "seeded bugs",
         "kill" => "killed processes",
+        "power" => "power cuts on real file systems",
         "merge" => "merged result",
         other => other,
     }
@@ -246,6 +253,72 @@ fn corruption(report: &Report) -> Table {
             found.harmless.to_string().into(),
             Cell::toned(found.wrong.to_string(), tone),
         ]);
+    }
+    table
+}
+
+fn systems(rows: &[PowerRow]) -> Table {
+    let mut table = Table::new(&[
+        "fs",
+        "sessions",
+        "writes",
+        "flushes",
+        "images",
+        "nested",
+        "lossy",
+        "torn",
+        "refused",
+        "device errors",
+        "poisoned",
+        "ms/image",
+        "recorder",
+    ]);
+    for row in rows {
+        let mut cells = vec![Cell::from(&*row.fs)];
+        let counts = [
+            row.sessions,
+            row.writes,
+            row.flushes,
+            row.images,
+            row.nested,
+            row.lossy,
+            row.torn,
+            row.refused,
+            row.device_errors,
+            row.poisoned,
+        ];
+        cells.extend(counts.map(|n| grouped(n).into()));
+        cells.push(format!("{:.1}", row.image_ms).into());
+        cells.push(format!("{:.2} x", row.recorder_times).into());
+        table.row(cells);
+    }
+    table
+}
+
+fn states(rows: &[ContainRow]) -> Table {
+    let mut table = Table::new(&[
+        "fs",
+        "calls",
+        "sequences",
+        "images",
+        "states",
+        "outside",
+        "refused",
+        "device errors",
+        "simulated",
+        "never seen",
+    ]);
+    for row in rows {
+        let mut cells = vec![Cell::from(&*row.fs)];
+        let counts = [row.calls, row.sequences, row.images, row.states];
+        cells.extend(counts.map(|n| grouped(n).into()));
+        let tone = if row.outside > 0 { Tone::Bad } else { Tone::Good };
+        cells.push(Cell::toned(grouped(row.outside), tone));
+        let counts = [row.refused, row.device_errors, row.simulated];
+        cells.extend(counts.map(|n| grouped(n).into()));
+        let unseen = (row.simulated - row.simulated_seen) as f64 / row.simulated.max(1) as f64;
+        cells.push(format!("{:.0} %", unseen * 100.0).into());
+        table.row(cells);
     }
     table
 }

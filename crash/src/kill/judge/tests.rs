@@ -3,7 +3,8 @@
 use super::*;
 
 fn write(writer: u8, seq: Option<u64>, after: u64, records: &[Record]) -> Write {
-    Write { writer, n: 0, records: records.to_vec(), seq, durable: false, after }
+    let records = records.to_vec();
+    Write { writer, n: 0, records, seq, issued: 0, durable: None, after }
 }
 
 fn life(writes: Vec<Write>) -> Life {
@@ -32,7 +33,7 @@ fn every_acknowledged_write_survives_and_one_in_doubt_may() {
     assert_eq!(promise(&one, &[(1, 11), (2, 99)]), "D3", "nobody wrote it");
     assert_eq!(promise(&one, &[(1, 11), (2, 12), (3, 1)]), "D3");
     assert_eq!(promise(&one, &[(2, 12)]), "D2", "nobody removed it");
-    one.writes[0].durable = true;
+    one.writes[0].durable = Some(1);
     assert_eq!(promise(&one, &[(1, 10), (2, 12)]), "D1");
     assert_eq!(promise(&life(Vec::new()), &[]), "D4");
 }

@@ -1,0 +1,277 @@
+//! From an image to a verdict: mounted, opened, judged, used on, closed, opened again; a share of
+//! them cut again while that goes on.
+//!
+//! Invariants
+//! - D1, D3, V1, A1: what is shown is judged by [`Truth`].
+//! - D4: a power cut after an open returned leaves what it had shown, or that and what was written
+//!   after; one before leaves the decision open, within the same bounds.
+//! - C2: the last sequence is not below that of the cut that is shown.
+//! - An image that the file system refuses to mount says nothing about the engine: it is counted.
+//! - An image is counted once all of it is done.
+
+use super::crew::Crew;
+use super::examiner::Job;
+use super::log::{Cut, Entry, Folder, Image, Kept, Pages};
+use super::place::Place;
+use super::session::{DATABASE, Session};
+use super::truth::Truth;
+use crate::kill::Fault;
+use crate::kill::wire::{Kind, Note};
+use crate::report::PowerRow;
+use kiban_model::generate::{Seed, Source};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// What an image may show.
+#[derive(Clone, Debug)]
+pub(crate) enum Expect<'a> {
+    /// A cut of what the workload wrote before this position; the device lied if not honest.
+    Cut {
+        /// The writes.
+        truth: &'a Truth,
+        /// The position.
+        at: usize,
+        /// Whether what was synced must be there.
+        honest: bool,
+    },
+    /// One of these states: an open had decided.
+    States(Vec<u64>),
+}
+
+/// What an image showed, and what was left of it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Answer {
+    shown: u64,
+    after: u64,
+}
+
+/// Images of one in so many are cut again while they are recovered.
+const NESTED_EVERY: usize = 12;
+/// Images of such a recovery.
+const NESTED_IMAGES: usize = 3;
+
+/// Examines images at one place.
+pub(crate) struct Checker<'a> {
+    pub(crate) place: &'a Place,
+    pub(crate) crew: Crew<'a>,
+    /// Where is counted.
+    pub(crate) row: PowerRow,
+    pub(crate) draw: Seed,
+    /// Of the session at hand: its seed, and images that were examined.
+    pub(crate) seed: u64,
+    pub(crate) known: BTreeSet<(u64, usize, u32)>,
+    /// Jobs so far.
+    pub(crate) jobs: u32,
+    /// The image at hand, for whoever looks into a failure.
+    pub(crate) at_hand: Option<(Arc<Pages>, Pages)>,
+    /// What was told of it.
+    pub(crate) told: Vec<Note>,
+}
+
+impl<'a> Checker<'a> {
+    pub(crate) fn new(place: &'a Place, crew: Crew<'a>, draw: Seed) -> Self {
+        let row = PowerRow { fs: place.system.name().to_owned(), ..PowerRow::default() };
+        Self {
+            place,
+            crew,
+            row,
+            draw,
+            seed: 0,
+            known: BTreeSet::new(),
+            jobs: 0,
+            at_hand: None,
+            told: Vec::new(),
+        }
+    }
+
+    /// A session begins: nothing of it was examined.
+    pub(crate) fn begin(&mut self, seed: u64) {
+        self.seed = seed;
+        self.known.clear();
+    }
+
+    /// Examines the image of one cut of a session.
+    pub(crate) fn cut(
+        &mut self,
+        session: &Session,
+        cut: &Cut,
+        folder: &mut Folder<'_>,
+    ) -> Result<(), Fault> {
+        let image = folder.image(cut);
+        let life = session.life_at(cut.at);
+        // Equal contents with an equal floor are one image.
+        if !self.known.insert((image.digest, session.truth.floor_at(cut.at), life)) {
+            self.row.duplicates += 1;
+            return Ok(());
+        }
+        self.row.lossy += u64::from(image.lost > 0);
+        self.row.torn += u64::from(image.torn > 0);
+        let expect = Expect::Cut { truth: &session.truth, at: cut.at, honest: true };
+        let nested = self.draw.below(NESTED_EVERY) == 0;
+        self.image(image, life, &expect, nested)
+    }
+
+    /// Examines an image; with `nested`, also images of its recovery.
+    pub(crate) fn image(
+        &mut self,
+        image: Image,
+        life: u32,
+        expect: &Expect<'_>,
+        nested: bool,
+    ) -> Result<(), Fault> {
+        let below = nested.then(|| {
+            let mut below = (*image.base).clone();
+            below.absorb(&image.top);
+            below
+        });
+        let torn = image.torn > 0;
+        let Some((answer, log)) = self.shown(image, life, expect, nested)? else {
+            self.row.refused += 1;
+            self.row.refused_whole += u64::from(!torn);
+            return Ok(());
+        };
+        self.row.images += 1;
+        let Some(below) = below else { return Ok(()) };
+        let mut cuts: Vec<Cut> = (0..NESTED_IMAGES)
+            .map(|_| {
+                let at = self.draw.below(log.len() + 1);
+                let some = self.draw.below(3) > 0;
+                let kept = if some { Kept::Some(self.draw.draw(u64::MAX)) } else { Kept::All };
+                Cut { at, kept }
+            })
+            .collect();
+        cuts.sort_by_key(|cut| cut.at);
+        let mut folder = Folder::new(&log, below);
+        for cut in cuts {
+            let image = folder.image(&cut);
+            let expect = after(&log, cut.at, expect, answer);
+            match self.shown(image, life, &expect, false)? {
+                Some(_) => self.row.nested += 1,
+                None => self.row.refused += 1,
+            }
+        }
+        Ok(())
+    }
+
+    /// Mounts an image and has it examined and judged; `None` if it can't be mounted.
+    fn shown(
+        &mut self,
+        image: Image,
+        life: u32,
+        expect: &Expect<'_>,
+        log: bool,
+    ) -> Result<Option<(Answer, Vec<Entry>)>, Fault> {
+        self.jobs += 1;
+        self.at_hand = Some((image.base.clone(), image.top.clone()));
+        self.told.clear();
+        let mut disk = self.place.recorder.disk();
+        disk.show(image);
+        if log {
+            disk.record();
+        }
+        drop(disk);
+        let Ok(mounted) = self.place.mount() else {
+            self.let_go();
+            return Ok(None);
+        };
+        let dir = self.place.at().join(DATABASE);
+        let job = Job { dir, seed: self.seed, life, number: self.jobs, synced: log };
+        let notes = self.crew.examine(&job)?;
+        self.told = notes.clone();
+        let answer = self.judge(&notes, expect)?;
+        mounted.unmount().map_err(|error| Fault::environment(format!("unmount: {error}")))?;
+        Ok(Some((answer, self.let_go())))
+    }
+
+    /// Nothing holds on to the image any more: the next one can be made in place.
+    fn let_go(&mut self) -> Vec<Entry> {
+        self.at_hand = None;
+        let mut disk = self.place.recorder.disk();
+        disk.forget();
+        disk.recorded()
+    }
+
+    fn judge(&mut self, notes: &[Note], expect: &Expect<'_>) -> Result<Answer, Fault> {
+        let what = "what a power cut left";
+        let opened = notes.iter().find(|note| note.kind == Kind::Opened);
+        if let Some(opened) = opened {
+            self.judge_shown(opened, expect)?;
+        }
+        let lying = matches!(expect, Expect::Cut { honest: false, .. });
+        for note in notes {
+            match note.kind {
+                Kind::Wrong => {
+                    let (promise, text) = note.text.split_once(' ').unwrap_or(("-", &note.text));
+                    // Damage that is told is what C1 asks for.
+                    if !(lying && promise == "C1") {
+                        return Err(Fault::new(promise, what, "what the promise says", text));
+                    }
+                }
+                Kind::Failed if note.a == 1 && note.text.contains("No space left") => {
+                    return Err(Fault::environment(&*note.text));
+                }
+                Kind::Failed if lying => {
+                    self.row.lies_told += 1;
+                    return Ok(Answer::default());
+                }
+                Kind::Failed => {
+                    let must = match expect {
+                        Expect::Cut { truth, at, .. } => truth.floor_at(*at) > 0,
+                        Expect::States(_) => true,
+                    };
+                    let promise = if must { "D1" } else { "D3" };
+                    let expected = "a database that can be opened and used";
+                    return Err(Fault::new(promise, what, expected, &*note.text));
+                }
+                _ => {}
+            }
+        }
+        let answered = notes.iter().find(|note| note.kind == Kind::Answered);
+        let Some(answered) = answered else {
+            return Err(Fault::new("B1", what, "an answer", "the examination gave none"));
+        };
+        Ok(Answer { shown: answered.a, after: answered.b })
+    }
+
+    fn judge_shown(&mut self, opened: &Note, expect: &Expect<'_>) -> Result<(), Fault> {
+        match expect {
+            Expect::Cut { truth, at, honest } => {
+                let crew = &mut self.crew;
+                let cut = truth.judge(*at, opened.b, *honest, || crew.dump())?;
+                let last = truth.last_sequence(cut);
+                if opened.a < last {
+                    let expected = format!("at least sequence {last}, which is shown");
+                    let what = "the last sequence";
+                    return Err(Fault::new("C2", what, expected, opened.a.to_string()));
+                }
+                self.row.behind += u64::from(cut < truth.writes());
+                self.row.durable_behind += u64::from(*honest && truth.floor_at(*at) > 0);
+            }
+            Expect::States(states) => {
+                if !states.contains(&opened.b) {
+                    let expected = "what the open before the power cut had shown";
+                    let got = "something else";
+                    return Err(Fault::new("D4", "a recovery cut short", expected, got));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What an image of the recovery of an image may show.
+fn after<'a>(log: &[Entry], at: usize, expect: &Expect<'a>, answer: Answer) -> Expect<'a> {
+    let told = |kind: Kind| {
+        log[..at].iter().any(|entry| matches!(entry, Entry::Note(note) if note.kind == kind))
+    };
+    let Answer { shown, after } = answer;
+    if told(Kind::Done) {
+        Expect::States(vec![after])
+    } else if told(Kind::Issued) {
+        Expect::States(vec![shown, after])
+    } else if told(Kind::Opened) {
+        Expect::States(vec![shown])
+    } else {
+        expect.clone()
+    }
+}
