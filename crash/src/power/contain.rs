@@ -7,8 +7,8 @@
 //! calls on two files.
 //!
 //! Invariants
-//! - A state is judged by the moment of its cut: the calls that had returned are done, the one under
-//!   way is not begun, or done and not synced.
+//! - A state is judged by the moment of its cut: the calls that had returned are done, the one
+//!   under way is not begun, or done and not synced.
 //! - A state outside the model is a hole in the model, and fails the run; the run goes on.
 //! - How tight the model is, is counted on the sequences: states that it has, and those of them
 //!   that were seen.
