@@ -8,6 +8,7 @@
 use super::Task;
 use super::check::Checker;
 use super::faults::DeviceFault;
+use super::guard::Guard;
 use super::place::FileSystem;
 use super::worker::{self, Board, Found};
 use crate::kill::Fault;
@@ -23,7 +24,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Runs `task` in the directory `dir`.
 pub(super) fn run(
     task: &Task,
-    dir: &Path,
+    (dir, guard): (&Path, &Guard),
     report: &mut Report,
     interrupt: &Interrupt,
     progress: &mut dyn FnMut(u64, &Totals, u64),
@@ -34,7 +35,7 @@ pub(super) fn run(
         let workers: Vec<_> = (0..task.jobs)
             .map(|number| {
                 let board = &board;
-                scope.spawn(move || worker::work(board, task, dir, number, interrupt))
+                scope.spawn(move || worker::work(board, task, (dir, guard), number, interrupt))
             })
             .collect();
         while !workers.iter().all(|worker| worker.is_finished()) {

@@ -8,6 +8,7 @@
 
 use super::Task;
 use super::contain::{self, Outside, Work};
+use super::guard::Guard;
 use super::log::Pages;
 use super::place::{FileSystem, Place};
 use crate::report::{ContainRow, Failure, Report, Totals};
@@ -64,11 +65,11 @@ impl Board<'_> {
         Some((system, *next - 1))
     }
 
-    fn work(&self, dir: &Path, number: usize) {
+    fn work(&self, (dir, guard): (&Path, &Guard), number: usize) {
         let mut grounds: BTreeMap<FileSystem, (Place, Arc<Pages>)> = BTreeMap::new();
         while !self.is_over() {
             let Some((system, index)) = self.claim() else { break };
-            if let Err(error) = self.one(dir, number, system, index, &mut grounds) {
+            if let Err(error) = self.one((dir, guard), number, system, index, &mut grounds) {
                 self.state().refused = Some(format!("{}: {error}", system.name()));
             }
         }
@@ -76,7 +77,7 @@ impl Board<'_> {
 
     fn one(
         &self,
-        dir: &Path,
+        (dir, guard): (&Path, &Guard),
         number: usize,
         system: FileSystem,
         index: usize,
@@ -86,7 +87,7 @@ impl Board<'_> {
             Entry::Occupied(entry) => &*entry.into_mut(),
             Entry::Vacant(entry) => {
                 let dir = dir.join(format!("{number}-{}", system.name()));
-                let place = Place::new(&dir, system)?;
+                let place = Place::new(&dir, system, guard)?;
                 let base = Arc::new(place.recorder.disk().contents());
                 &*entry.insert((place, base))
             }
@@ -121,7 +122,7 @@ impl Board<'_> {
 /// Runs `task` in the directory `dir`.
 pub(super) fn run(
     task: &Task,
-    dir: &Path,
+    (dir, guard): (&Path, &Guard),
     report: &mut Report,
     interrupt: &Interrupt,
     progress: &mut dyn FnMut(u64, &Totals, u64),
@@ -135,8 +136,9 @@ pub(super) fn run(
     };
     std::thread::scope(|scope| {
         let board = &board;
-        let workers: Vec<_> =
-            (0..task.jobs).map(|number| scope.spawn(move || board.work(dir, number))).collect();
+        let workers: Vec<_> = (0..task.jobs)
+            .map(|number| scope.spawn(move || board.work((dir, guard), number)))
+            .collect();
         while !workers.iter().all(|worker| worker.is_finished()) {
             std::thread::sleep(LOOK);
             board.fill(report);

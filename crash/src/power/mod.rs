@@ -12,7 +12,7 @@
 //!
 //! Invariants
 //! - The parent opens no database: an abort or a hang of the engine is a child's, and a failure.
-//! - Nothing that it mounts or attaches outlives it (`place`), and it names what it needs before it
+//! - Nothing that it mounts or attaches outlives it (`place`, `guard`), and it names what it needs before it
 //!   begins.
 //! - The first broken promise ends the run; the image, the notes and the log's place are kept.
 //! - Threads and moments are the machine's: a seed repeats the operations, not the run.
@@ -28,6 +28,7 @@ mod containment;
 pub mod crew;
 pub mod examiner;
 pub mod faults;
+pub mod guard;
 mod lazy;
 pub mod log;
 pub mod place;
@@ -86,10 +87,13 @@ pub fn run(
     }
     match place::scratch(&parent) {
         Ok(scratch) => {
-            if task.contain {
-                containment::run(task, scratch.path(), report, interrupt, progress);
-            } else {
-                campaign::run(task, scratch.path(), report, interrupt, progress);
+            let dir = scratch.path();
+            match guard::Guard::start(&task.program, &dir.join("connections")) {
+                Ok(guard) if task.contain => {
+                    containment::run(task, (dir, &guard), report, interrupt, progress);
+                }
+                Ok(guard) => campaign::run(task, (dir, &guard), report, interrupt, progress),
+                Err(error) => report.environment = Some(format!("a guard: {error}")),
             }
             if let Err(error) = scratch.close() {
                 eprintln!("warning: a directory stays: {error}");

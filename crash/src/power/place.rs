@@ -11,6 +11,7 @@
 //! - Nothing of the device is cached between two mounts.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "outside the engine")]
 
+use super::guard::Guard;
 use super::recorder::{DISK, NOTES, Recorder};
 use rustix::mount::{MountFlags, UnmountFlags};
 use std::ffi::CStr;
@@ -319,12 +320,13 @@ impl Place {
     ///
     /// # Errors
     /// The machine refused.
-    pub fn new(dir: &Path, system: FileSystem) -> io::Result<Self> {
+    pub fn new(dir: &Path, system: FileSystem, guard: &Guard) -> io::Result<Self> {
         let (served, at) = (dir.join("served"), dir.join("mounted"));
         for made in [dir, &served, &at] {
             fs::create_dir_all(made)?;
         }
         let recorder = Recorder::serve(&served, system.size())?;
+        guard.watch(&served)?;
         let device = Loop::attach(&served.join(DISK))?;
         let place = Self { system, device, recorder, at };
         place.make(place.device.path())?;

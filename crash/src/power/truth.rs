@@ -179,20 +179,25 @@ impl Truth {
 
     /// C2 and D3 of the running engine: no sequence twice, and an order that respects real time.
     fn check_sequences(&self) -> Result<(), Fault> {
+        let what = "a sequence";
         let mut last = 0;
+        let mut early = None;
         for placed in &self.order {
             let write = &placed.write;
             let seq = write.seq.expect("the order holds what was acknowledged");
             let first = (seq + 1).saturating_sub(write.records.len() as u64);
-            if first <= last || first <= write.after {
-                let expected = format!("sequences above {}", last.max(write.after));
-                let got = format!("step {} of writer {}: {first} to {seq}", write.n, write.writer);
-                let promise = if first <= last { "C2" } else { "D3" };
-                return Err(Fault::new(promise, "a sequence", expected, got));
+            let got = || format!("step {} of writer {}: {first} to {seq}", write.n, write.writer);
+            if first <= last {
+                let expected = format!("sequences above {last}, given before");
+                return Err(Fault::new("C2", what, expected, got()));
+            }
+            if first <= write.after {
+                let expected = format!("sequences above {}, acknowledged before", write.after);
+                early.get_or_insert_with(|| Fault::new("D3", what, expected, got()));
             }
             last = seq;
         }
-        Ok(())
+        early.map_or(Ok(()), Err)
     }
 
     /// Writes that a cut at `at` must have, and the promise that says so.

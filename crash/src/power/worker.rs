@@ -12,6 +12,7 @@ use super::campaign::keep;
 use super::check::Checker;
 use super::crew::Crew;
 use super::faults;
+use super::guard::Guard;
 use super::log::{Folder, PAGE, Pages};
 use super::place::{FileSystem, Place};
 use super::session;
@@ -129,14 +130,20 @@ struct Ground {
 }
 
 /// Works until there is nothing left to do.
-pub(super) fn work(board: &Board, task: &Task, dir: &Path, number: usize, stop: &Interrupt) {
+pub(super) fn work(
+    board: &Board,
+    task: &Task,
+    (dir, guard): (&Path, &Guard),
+    number: usize,
+    stop: &Interrupt,
+) {
     let mut grounds: BTreeMap<FileSystem, Ground> = BTreeMap::new();
     while !board.is_over(stop) {
         let Some((fs, images, session)) = board.claim() else { break };
         let seed = Seed(task.seed ^ session.wrapping_mul(0x9e37_79b9_7f4a_7c15)).draw(u64::MAX);
         let name = format!("{number}-{}", fs.name());
         if let std::collections::btree_map::Entry::Vacant(entry) = grounds.entry(fs) {
-            let ground = Place::new(&dir.join(&name), fs).map(|place| {
+            let ground = Place::new(&dir.join(&name), fs, guard).map(|place| {
                 let base = Arc::new(place.recorder.disk().contents());
                 Ground { place, base, measured: false }
             });

@@ -60,6 +60,14 @@ pub enum Command {
     /// The process that opens the images of `power`.
     #[command(hide = true)]
     Examiner,
+    /// The process that lets `power` die.
+    #[command(hide = true)]
+    Guard {
+        /// Whom it guards.
+        id: u32,
+        /// Where connections are listed.
+        at: PathBuf,
+    },
 }
 
 /// Where results go, for every subcommand.

@@ -56,6 +56,7 @@ pub fn main() -> ExitCode {
         Some(Command::Power(args)) => run_power(&args),
         Some(Command::Victim(args)) => Ok(be_victim(args)),
         Some(Command::Examiner) => Ok(power::examiner::main()),
+        Some(Command::Guard { id, at }) => Ok(power::guard::main(id, &at)),
     };
     match done {
         Ok(code) => ExitCode::from(code),
