@@ -12,8 +12,8 @@
 //!
 //! Invariants
 //! - The parent opens no database: an abort or a hang of the engine is a child's, and a failure.
-//! - Nothing that it mounts or attaches outlives it (`place`, `guard`), and it names what it needs before it
-//!   begins.
+//! - Nothing that it mounts or attaches outlives it (`place`, `guard`), and it names what it needs
+//!   before it begins.
 //! - The first broken promise ends the run; the image, the notes and the log's place are kept.
 //! - Threads and moments are the machine's: a seed repeats the operations, not the run.
 //!
