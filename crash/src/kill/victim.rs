@@ -12,7 +12,8 @@ use super::plan::{self, How, Step, WRITERS};
 use super::wire::{Kind, Note, Teller};
 use kiban::env::Env;
 use kiban::env::probe::{Probe, Stage};
-use kiban::{Error, ErrorKind, Iter, Kiban, KibanOptions, SharedKiban, Slice};
+use kiban::{Error, Iter, Kiban, KibanOptions, SharedKiban, Slice};
+use rustix::io::Errno;
 use std::io::Read;
 use std::ops::Bound;
 use std::path::PathBuf;
@@ -108,11 +109,24 @@ struct Victim {
     teller: Arc<Teller>,
 }
 
-/// Whether the operating system is to blame.
+/// Whether the operating system is to blame. A file that is missing, or there already, is no such
+/// thing: that is one removed while it was in use (G2), or a name given twice (C2).
 fn is_environment(error: &Error) -> bool {
+    const ITS_OWN: [Errno; 7] = [
+        Errno::NOSPC,
+        Errno::DQUOT,
+        Errno::MFILE,
+        Errno::NFILE,
+        Errno::NOMEM,
+        Errno::IO,
+        Errno::ROFS,
+    ];
     match error {
         Error::Poisoned { cause } => is_environment(cause),
-        other => other.kind() == ErrorKind::Io,
+        Error::Io { source, .. } => {
+            Errno::from_io_error(source).is_some_and(|errno| ITS_OWN.contains(&errno))
+        }
+        _ => false,
     }
 }
 
@@ -328,5 +342,26 @@ impl Victim {
     fn not_whole(&self, error: Error) -> Error {
         self.wrong("C1", &format!("verify: {error}"));
         error
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_missing_or_there_already_is_ours() {
+        let of = |errno: Errno| Error::Io {
+            path: PathBuf::from("000007.tbl"),
+            operation: "open table",
+            source: Arc::new(errno.into()),
+        };
+        for errno in [Errno::NOSPC, Errno::MFILE, Errno::IO] {
+            assert!(is_environment(&of(errno)));
+            assert!(is_environment(&Error::Poisoned { cause: Arc::new(of(errno)) }));
+        }
+        for errno in [Errno::NOENT, Errno::EXIST, Errno::INVAL] {
+            assert!(!is_environment(&of(errno)));
+        }
     }
 }

@@ -7,7 +7,7 @@
 //!   failed, never.
 //! - P1: a fault that leaves a log, a manifest or a name in doubt poisons; `close` then returns the
 //!   first error; reads go on; once anybody was told, nothing new is installed or deleted.
-//! - B1: a world ends. Only what was asked for panics.
+//! - B1: a world ends. Only what was asked for panics, and on a healthy disk nothing fails.
 
 use super::actors::Run;
 use super::base::Base;
@@ -171,6 +171,7 @@ pub fn judge(world: &World, run: &Run, order: &Order) -> Result<(), Slip> {
         return Err(slip("C1", "a call that no engine may make", "none", violation.clone()));
     }
     panics(world, run)?;
+    nothing_fails_in_health(world, run)?;
     receipts(run, order)?;
     poison(run)?;
     nothing_is_installed(run)?;
@@ -207,6 +208,34 @@ fn panics(world: &World, run: &Run) -> Result<(), Slip> {
     if run.record.panicked && run.end.poisoned.is_none() {
         let got = "the handle goes on".to_owned();
         return Err(slip("P1", "a leader's panic", "it poisons", got));
+    }
+    Ok(())
+}
+
+/// Where nothing was made to fail nothing does: a call is refused for a close, or a write for want
+/// of room in its time.
+fn nothing_fails_in_health(world: &World, run: &Run) -> Result<(), Slip> {
+    let harmless = run.end.injected.iter().all(|injected| is_harmless(injected.fault));
+    if !harmless || world.panic.is_some() {
+        return Ok(());
+    }
+    if let Some(first) = &run.end.poisoned {
+        return Err(slip("P1", "a healthy disk", "no poison", first.clone()));
+    }
+    if let Some(Err(told)) = &run.end.closed {
+        return Err(slip("B1", "a close on a healthy disk", "Ok", told.clone()));
+    }
+    for done in &run.record.done {
+        let (failed, may_stall) = match &done.what {
+            What::Write { result: Err(failed), .. } => (failed, true),
+            What::Barrier { result: Err(failed), .. }
+            | What::Checkpoint { result: Err(failed), .. }
+            | What::Other { result: Err(failed), .. } => (failed, false),
+            _ => continue,
+        };
+        if !failed.closed && !(failed.stalled && may_stall) {
+            return Err(slip("B1", "a call on a healthy disk", "an answer", failed.text.clone()));
+        }
     }
     Ok(())
 }
