@@ -37,7 +37,9 @@ impl WriteBatch {
         Self::default()
     }
 
-    /// Adds a write of `value` under `key`. Limits are checked when the batch is written.
+    /// Adds a write of `value` under `key`. A key has 0 to 65,535 bytes, a value no more than
+    /// [`value_bytes_max`](crate::KibanOptions::value_bytes_max); both are checked when the batch
+    /// is written.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> &mut Self {
         let (key, value) = (key.as_ref(), value.as_ref());
         // At once: growing step by step would allocate three times for a batch of one.

@@ -59,6 +59,9 @@ impl Kiban {
     /// # Errors
     /// `Locked` while another handle has it; `NotFound`, `UnsupportedFormat`, `InvalidOption`;
     /// `Corruption` when synced data is damaged; `Io`. Nothing is lost by a failed open.
+    ///
+    /// It writes: tables of what the logs hold, a manifest, a log. On a full disk it fails with
+    /// `Io`, and [`Kiban::open_read_only`] shows what is there.
     pub fn open(path: impl AsRef<Path>, options: KibanOptions) -> Result<Self> {
         let (core, report) = recover::open(path.as_ref(), options)?;
         Ok(Self { core: Arc::new(core), report })
