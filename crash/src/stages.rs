@@ -251,11 +251,12 @@ pub fn unreachable(stage: Stage, column: Column, outcome: Outcome) -> Option<&'s
     })
 }
 
-/// What is right and need not be met: a handle that is dropped, not closed, tells nobody that the
-/// sync of a rotated log failed, and few have such a log by then.
+/// What is right and need not be met: a handle that is dropped tells nobody that the sync of a
+/// rotated log failed, one that is closed tells it and is gone; few have such a log by then.
 fn is_rare(stage: Stage, column: Column, outcome: Outcome) -> bool {
     let error = !matches!(column, Column::Crash(_));
-    error && stage == Stage::CommitSyncRotated && outcome == Outcome::Absorbed
+    let untold = matches!(outcome, Outcome::Absorbed | Outcome::Refused);
+    error && stage == Stage::CommitSyncRotated && untold
 }
 
 #[cfg(test)]
