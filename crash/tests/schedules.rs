@@ -79,6 +79,17 @@ fn directed_schedules_meet_every_cell_and_counter() {
     assert!(campaign::is_whole(&tally));
 }
 
+/// A lie of the directory's sync is believed by no sync beside it: with K24 several of these break.
+#[test]
+fn a_sync_of_the_directory_fails_and_lies() {
+    let begun = Instant::now();
+    let order = order(1, 2000);
+    let (mut report, mut tally) = (Report::default(), Tally::default());
+    campaign::dir_lies(&order, &order.budget, &mut report, &mut tally);
+    tell("lies of the directory", &tally.totals, begun);
+    held(&report);
+}
+
 /// Every schedule with one preemption of a tiny world: bounded, and whole within the bound.
 #[test]
 fn every_preemption_of_a_tiny_world() {

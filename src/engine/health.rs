@@ -16,12 +16,15 @@ const READ_ONLY: u32 = 4;
 pub(crate) struct Health {
     flags: AtomicU32,
     cause: Mutex<Option<Error>>,
+    /// Locked after the locks of writer and maintainer.
+    dir_turn: Mutex<()>,
 }
 
 impl Health {
     pub(crate) fn new(read_only: bool) -> Self {
         let flags = if read_only { READ_ONLY } else { 0 };
-        Self { flags: AtomicU32::new(flags), cause: Mutex::new(None) }
+        let (flags, cause) = (AtomicU32::new(flags), Mutex::new(None));
+        Self { flags, cause, dir_turn: Mutex::new(()) }
     }
 
     /// Latches `error` if it is the first, and returns what the caller shall return: the error
@@ -33,6 +36,18 @@ impl Health {
             self.flags.fetch_or(POISONED, Ordering::Release);
         }
         error
+    }
+
+    /// Runs `work`, which syncs the directory of the database, and which poisons where that failed.
+    /// One at a time: after a failed sync of a directory the next one may succeed though names are
+    /// lost, so nobody begins one before the failure is latched (M4).
+    ///
+    /// # Errors
+    /// Those of `work`; the handle's, if it takes no more writes.
+    pub(crate) fn in_dir_turn<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        let _turn = self.dir_turn.lock();
+        self.check_writable()?;
+        work()
     }
 
     /// The first failure, if there was one.

@@ -110,8 +110,8 @@ impl Core {
         let durable = (|| {
             if new_tables {
                 self.env.stage(stages.sync_dir);
-                let synced = self.env.fs.sync_dir(&self.dir);
-                synced.map_err(|e| Error::io(&self.dir, "sync directory of tables", e))?;
+                let failed = |e| self.poison(Error::io(&self.dir, "sync directory of tables", e));
+                self.health.in_dir_turn(|| self.env.fs.sync_dir(&self.dir).map_err(failed))?;
                 // Crash here: whole tables with certain names that nobody names.
                 // `recover::orphans` removes them.
             }
@@ -155,8 +155,9 @@ impl Core {
         let prepared = PreparedManifest::create(env, dir, number, self.db, &version, bytes_max);
         // Nothing is in doubt, and the old one has room left: the next edit tries again.
         let Ok(prepared) = prepared else { return Ok(()) };
-        let rolled = prepared.install(env, dir);
-        maintainer.manifest = rolled.map_err(|e| self.poison(e))?;
+        let install = || prepared.install(env, dir).map_err(|e| self.poison(e));
+        let rolled = self.health.in_dir_turn(install);
+        maintainer.manifest = rolled?;
         self.note_manifest(maintainer, &version);
         self.counters.manifests.add(1);
         // A failed unlink leaves an orphan for the next open.

@@ -180,6 +180,9 @@ fn schedules(task: Task, report: &mut Report) {
     let order = Order { jobs, first_only: true, ..Order::new(task.seed, budget.clone()) };
     let mut tally = Tally::default();
     crate::schedules::campaign::random(&order, &budget, report, &mut tally);
+    if report.failures.is_empty() {
+        crate::schedules::campaign::dir_lies(&order, &budget, report, &mut tally);
+    }
     report.totals = tally.totals;
     report.totals.cases += report.totals.schedules;
 }

@@ -32,6 +32,7 @@ mod order;
 pub mod origin;
 mod place;
 pub mod rows;
+mod special;
 pub mod twice;
 mod watch;
 pub mod world;

@@ -8,6 +8,7 @@
 //! | --- | --- |
 //! | `SEED:NUMBER` | the one of that number in a run of that seed |
 //! | `directed:NUMBER` | the one of that number in the directed pass |
+//! | `dir_lies:NUMBER` | the one of that number whose directory's syncs fail and lie |
 //! | a form, `/`, and cuts with `,` between them | that world with less in it: see `cut` |
 //! | `ROW:KIND:SHARING:SKIP:DEVIATION` | one of a sweep; `-`, or choice and places as `35+2` |
 
@@ -24,7 +25,9 @@ const DIRECTED_SEED: u64 = 0x6469_7265_6374;
 /// The world of this number in the run of this seed.
 #[must_use]
 pub fn numbered(seed: u64, n: u64) -> World {
-    let world = World::draw(case_seed(seed ^ 0x7363_6865_6475_6c65, n));
+    let seed_of_world = case_seed(seed ^ 0x7363_6865_6475_6c65, n);
+    let draw = if n % 32 == 31 { World::of_dir_lies } else { World::draw };
+    let world = draw(seed_of_world);
     World { origin: format!("{seed}:{n}"), ..world }
 }
 
@@ -40,13 +43,23 @@ pub fn directed(n: u64) -> World {
     World { origin: format!("directed:{n}"), ..world }
 }
 
+/// The world of this number among those whose directory's syncs fail and lie.
+#[must_use]
+pub fn dir_lies(n: u64) -> World {
+    let world = World::of_dir_lies(case_seed(DIRECTED_SEED, n));
+    World { origin: format!("dir_lies:{n}"), ..world }
+}
+
 /// The world that `text` names.
 ///
 /// # Errors
 /// What was expected.
 pub fn world(text: &str) -> Result<World, String> {
     let form = || {
-        format!("{text}: expected SEED:NUMBER, directed:NUMBER or ROW:KIND:SHARING:SKIP:DEVIATION")
+        format!(
+            "{text}: expected SEED:NUMBER, directed:NUMBER, dir_lies:NUMBER or \
+             ROW:KIND:SHARING:SKIP:DEVIATION"
+        )
     };
     if let Some((whole, cuts)) = text.split_once('/') {
         return cuts.split(',').try_fold(world(whole)?, |world, cut| {
@@ -57,6 +70,7 @@ pub fn world(text: &str) -> Result<World, String> {
     let number = |text: &str| text.parse::<u64>().map_err(|_| form());
     match parts[..] {
         ["directed", n] => Ok(directed(number(n)?)),
+        ["dir_lies", n] => Ok(dir_lies(number(n)?)),
         [seed, n] => Ok(numbered(number(seed)?, number(n)?)),
         _ => spec(&parts).and_then(|spec| spec.world()).ok_or_else(form),
     }
@@ -96,6 +110,7 @@ mod tests {
             "7:123",
             "directed:5",
             "directed:7",
+            "dir_lies:3",
             "group.failed_sync:sync_old:12:1:35+2",
             "group.rotation:create.eio:27:0:-",
             "group.leader_panic:commit.sync:3:1:9+1",

@@ -120,9 +120,10 @@ impl Row {
                 "sync_each",
             ]),
             Self::SyncLanded => faults(&["landed"]),
-            Self::LeaderPanic => {
-                super::world::LEADER_STAGES.iter().map(|&stage| Kind::Panic(stage as u8)).collect()
-            }
+            Self::LeaderPanic => super::special::LEADER_STAGES
+                .iter()
+                .map(|&stage| Kind::Panic(stage as u8))
+                .collect(),
             Self::Rotation => {
                 let calls = ROTATION_CALLS
                     .iter()

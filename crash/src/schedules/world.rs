@@ -175,113 +175,27 @@ impl World {
         let base = source.chance(7, 8).then(|| source.draw(super::base::COUNT - 1));
         let faults = draw_faults(source);
         let panic = (faults.is_empty() && source.chance(1, 24)).then(|| {
-            let stage = *source.pick(&LEADER_STAGES);
+            let stage = *source.pick(&super::special::LEADER_STAGES);
             (stage, source.draw(6) as u32)
         });
         let (row, origin) = (None, String::new());
         Self { seed, base, knobs, clients, pace, faults, panic, shots: 6, cuts: 1, row, origin }
     }
-
-    /// A world of a few durable writers and a reader, in which something befalls a group's way
-    /// through the log: for the directed pass. `kind` says what.
-    #[must_use]
-    pub fn of_groups(kind: u64, seed: u64) -> Self {
-        let mut world = Self::draw(seed);
-        let source = &mut Seed(seed ^ 0x6772_6f75_7073);
-        let mut draw = Draw::new(source);
-        (draw.durable, draw.receipts) = (7, 4);
-        world.clients = (0..2 + kind % 3).map(|_| (0..4).map(|_| draw.write()).collect()).collect();
-        world.clients.push(draw.reader());
-        (world.shots, world.panic) = (10, None);
-        let skip = source.draw(5) as u32;
-        let rule = |op, fault| Rule::new(fault).op(op).path_end(".log").skip(skip);
-        world.faults = match kind % 8 {
-            0 if source.chance(1, 2) => {
-                // Nobody prepares the next log, so the leader meets this.
-                world.knobs.background = false;
-                vec![Rule::new(EIO).op(Op::SyncDir).skip(source.draw(2) as u32)]
-            }
-            1 => vec![rule(Op::Write, *source.pick(&[EIO, LANDED, Fault::Half(Errno::ENOSPC)]))],
-            2 => vec![rule(Op::SyncData, *source.pick(&[SYNC_OLD, SYNC_NEW, SYNC_EVICTED]))],
-            3 => vec![rule(Op::SyncData, LANDED)],
-            4 => vec![Rule::new(Fault::Slow(6)).op(Op::SyncData).times(u32::MAX)],
-            _ => Vec::new(),
-        };
-        if kind % 8 == 5 {
-            world.panic = Some((*source.pick(&LEADER_STAGES), skip));
-        }
-        if kind % 8 == 6 {
-            // Little room: stalls, and a fault that meets whoever waits.
-            (world.knobs.memtable_bytes, world.knobs.memtables_max) = (1024, 2);
-            (world.knobs.tier_runs, world.knobs.runs_stop) = (2, 3);
-            let rule = Rule::new(EIO).op(Op::SyncDir).skip(source.draw(8) as u32);
-            world.faults = if source.chance(1, 2) { vec![rule] } else { Vec::new() };
-        }
-        world
-    }
 }
 
-impl World {
-    /// A world of writers and flushes in which an install fails, and now and then a log's sync too:
-    /// for the directed pass. `kind` says which call.
-    #[must_use]
-    pub fn of_installs(kind: u64, seed: u64) -> Self {
-        let mut world = Self::draw(seed);
-        let source = &mut Seed(seed ^ 0x696e_7374_616c);
-        let mut draw = Draw::new(source);
-        draw.durable = 4;
-        world.clients = (0..3).map(|_| (0..5).map(|_| draw.write()).collect()).collect();
-        world.clients.push(vec![Step::Flush, Step::Compact, Step::Flush]);
-        (world.knobs.background, world.knobs.runs_stop) = (true, 20);
-        (world.shots, world.panic) = (8, None);
-        let (op, fault, end) = INSTALL_CALLS[kind as usize % INSTALL_CALLS.len()];
-        let rule = Rule::new(fault).op(op).path_end(end).skip(source.draw(4) as u32);
-        world.faults = vec![rule];
-        if source.chance(1, 3) {
-            let skip = source.draw(8) as u32;
-            let rule = Rule::new(SYNC_OLD).op(Op::SyncData).path_end(".log").skip(skip);
-            world.faults.push(rule);
-        }
-        world
-    }
-}
-
-/// Calls that make a flush or a compaction part of the database, and how they fail.
-const INSTALL_CALLS: [(Op, Fault, &str); 10] = [
-    (Op::Write, EIO, ".manifest"),
-    (Op::Write, FULL, ".manifest"),
-    (Op::Write, Fault::Half(Errno::ENOSPC), ".manifest"),
-    (Op::Write, LANDED, ".manifest"),
-    (Op::SyncData, SYNC_OLD, ".manifest"),
-    (Op::SyncData, SYNC_NEW, ".manifest"),
-    (Op::SyncData, LANDED, ".manifest"),
-    (Op::SyncDir, EIO, ""),
-    (Op::SyncDir, LANDED, ""),
-    (Op::SyncDir, Fault::DirLie(Errno::EIO), ""),
-];
-
-/// The stages of a group's leader.
-pub const LEADER_STAGES: [Stage; 5] = [
-    Stage::CommitAppend,
-    Stage::CommitSync,
-    Stage::CommitApply,
-    Stage::CommitPublish,
-    Stage::CommitAck,
-];
-
-struct Draw<'a> {
+pub(super) struct Draw<'a> {
     source: &'a mut Seed,
     next_value: u32,
     keys: usize,
     value_max: u32,
     /// In 8ths: writes that are durable, and of the rest those with a receipt.
-    durable: u64,
-    receipts: u64,
+    pub(super) durable: u64,
+    pub(super) receipts: u64,
     deletes: u64,
 }
 
 impl<'a> Draw<'a> {
-    fn new(source: &'a mut Seed) -> Self {
+    pub(super) fn new(source: &'a mut Seed) -> Self {
         let keys = *source.pick(&[3, 8, 24]);
         let value_max = *source.pick(&[16, 60, 200]);
         let durable = *source.pick(&[0, 3, 5, 8]);
@@ -337,7 +251,7 @@ impl<'a> Draw<'a> {
         format!("k{:02}", self.source.below(self.keys)).into_bytes()
     }
 
-    fn write(&mut self) -> Step {
+    pub(super) fn write(&mut self) -> Step {
         let count = if self.source.chance(1, 3) { 2 + self.source.below(3) } else { 1 };
         let mut records: Vec<Record> = Vec::new();
         for _ in 0..count {
@@ -369,7 +283,7 @@ impl<'a> Draw<'a> {
         Step::Write { records, how, timeout: self.source.chance(1, 12) }
     }
 
-    fn reader(&mut self) -> Vec<Step> {
+    pub(super) fn reader(&mut self) -> Vec<Step> {
         let mut steps = Vec::new();
         for _ in 0..2 + self.source.below(6) {
             let back = self.source.chance(1, 3);
@@ -433,12 +347,12 @@ fn draw_faults(source: &mut Seed) -> Vec<Rule> {
     }
 }
 
-const SYNC_OLD: Fault = Fault::Sync(Errno::EIO, Pages::Old, Report::Caller);
-const SYNC_NEW: Fault = Fault::Sync(Errno::EIO, Pages::New, Report::Caller);
-const SYNC_EVICTED: Fault = Fault::Sync(Errno::EIO, Pages::NewFor(8), Report::Caller);
-const LANDED: Fault = Fault::Landed(Errno::EIO);
-const EIO: Fault = Fault::Error(Errno::EIO);
-const FULL: Fault = Fault::Error(Errno::ENOSPC);
+pub(super) const SYNC_OLD: Fault = Fault::Sync(Errno::EIO, Pages::Old, Report::Caller);
+pub(super) const SYNC_NEW: Fault = Fault::Sync(Errno::EIO, Pages::New, Report::Caller);
+pub(super) const SYNC_EVICTED: Fault = Fault::Sync(Errno::EIO, Pages::NewFor(8), Report::Caller);
+pub(super) const LANDED: Fault = Fault::Landed(Errno::EIO);
+pub(super) const EIO: Fault = Fault::Error(Errno::EIO);
+pub(super) const FULL: Fault = Fault::Error(Errno::ENOSPC);
 
 /// Calls that fail, and how.
 pub const FAULTY_CALLS: [(Op, Fault, &str); 24] = [
