@@ -40,6 +40,11 @@ pub fn run(args: &KillArgs) -> Result<bool> {
     for name in &names {
         for durable in [true, false] {
             let word = if durable { "synced" } else { "buffered" };
+            let opener = opener(name).context("chosen ones are there")?;
+            if let Some(why) = opener.declines(&profile(durable), !durable) {
+                println!("{name} {word}: left out: {why}");
+                continue;
+            }
             let dir = data.join(format!("{name}-{word}"));
             match rounds(args, name, durable, &dir) {
                 Ok(told) => {
@@ -74,6 +79,10 @@ pub fn chosen(names: &[String]) -> Result<Vec<String>> {
         }
     }
     Ok(names.to_vec())
+}
+
+fn profile(durable: bool) -> Profile {
+    Profile { durable, map_bytes: 1 << 30, ..Profile::matched() }
 }
 
 fn rounds(args: &KillArgs, name: &str, durable: bool, dir: &Path) -> Result<u64> {
@@ -164,8 +173,7 @@ impl Drop for Reaped {
 /// What the engine says, or what is wrong with its database.
 pub fn victim(args: &VictimArgs) -> Result<bool> {
     let opener = opener(&args.engine).context("no such engine")?;
-    let profile = Profile { durable: args.durable, map_bytes: 1 << 30, ..Profile::matched() };
-    let engine = opener.open(&args.dir, &profile)?;
+    let engine = opener.open(&args.dir, &profile(args.durable))?;
     let records = Records::new(Kind::Number, args.seed, 128, 1);
     if !args.told.is_empty() {
         verify(&*engine, &records, &args.told)?;

@@ -54,7 +54,10 @@ pub fn run(args: &RunArgs) -> Result<Summary> {
         return Err(Usage(format!("{} is not empty, and no campaign", out.display())).into());
     }
     fs::create_dir_all(&data).with_context(|| data.display().to_string())?;
-    check_machine(&plan, &data, args)?;
+    if let Err(refused) = check_machine(&plan, &data, args) {
+        let _ = fs::remove_dir(&data);
+        return Err(refused);
+    }
     fs::create_dir_all(out.join("trials")).with_context(|| out.display().to_string())?;
     if !head.exists() {
         let machine = Facts::now(&data);
