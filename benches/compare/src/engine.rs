@@ -66,7 +66,8 @@ pub trait Engine: Send + Sync {
     /// Moves what is in memory into the engine's main structure, where it has such a step.
     fn flush(&self) -> Result<()>;
 
-    /// Whether the engine's background work has come to rest, asked every 100 ms.
+    /// Whether the engine's background work has come to rest, asked every [`POLL`]. An engine that
+    /// can say the moment may wait for it, no longer than that.
     fn debt(&self) -> Result<Debt>;
 
     /// What the engine itself counts. Cheap; called about once a second.
@@ -174,17 +175,22 @@ pub struct Knob {
     pub got: String,
 }
 
+/// How often an engine is asked whether it has come to rest: so short that an engine that can only
+/// be asked loses nothing worth telling to one that can be waited for.
+pub const POLL: Duration = Duration::from_millis(10);
+
 /// Waits until background work has come to rest, at most `bound`. Returns whether it did, after how
 /// long, and what was left.
 pub fn settle(engine: &dyn Engine, bound: Duration) -> Result<(bool, Duration, Debt)> {
-    const POLL: Duration = Duration::from_millis(100);
     let start = std::time::Instant::now();
     loop {
+        let asked = start.elapsed();
         let debt = engine.debt()?;
         let took = start.elapsed();
         if debt.settled || took >= bound {
             return Ok((debt.settled, took, debt));
         }
-        std::thread::sleep(POLL.min(bound - took));
+        // What the engine itself waited is part of the step.
+        std::thread::sleep((asked + POLL).min(bound).saturating_sub(took));
     }
 }

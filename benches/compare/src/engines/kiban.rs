@@ -6,11 +6,12 @@
 //! - What the options were is archived as the engine was given them: an option that can't work is
 //!   refused at `open`, and none is changed silently.
 
-use crate::engine::{Account, Debt, EffectiveOptions, Engine, Knob, Opener, Reader, Result, Stall};
+use crate::engine::{
+    Account, Debt, EffectiveOptions, Engine, Knob, Opener, POLL, Reader, Result, Stall,
+};
 use crate::profile::{Filter, Profile, Tuning};
 use kiban::{Iter, KibanOptions, Reads, SharedKiban, WriteBatch};
 use std::path::Path;
-use std::time::Duration;
 
 /// The engine that this campaign is about.
 pub struct KibanOpener;
@@ -41,6 +42,10 @@ impl Opener for KibanOpener {
     }
 }
 
+/// Kiban counts the runs of all sizes against its limits, RocksDB the files of level 0 alone, with
+/// one run in each of its other six levels beside them. A read may find as many runs in either.
+const LEVELS_BELOW: usize = 6;
+
 /// The profile in the engine's words.
 fn options(profile: &Profile) -> KibanOptions {
     let options = KibanOptions::new().cohort_wait_max_ns(profile.cohort_wait_ns);
@@ -57,10 +62,8 @@ fn options(profile: &Profile) -> KibanOptions {
         // The nearest to "files of level 0": the runs of one size that are merged into one. There
         // are no levels with a base and a multiplier.
         .tier_runs(profile.l0_trigger as usize)
-        // Kiban counts the runs of all sizes here, so that the same number binds it more than
-        // RocksDB, which counts level 0 alone and has its levels beside it.
-        .runs_slow(profile.l0_slowdown as usize)
-        .runs_stop(profile.l0_stop as usize)
+        .runs_slow(profile.l0_slowdown as usize + LEVELS_BELOW)
+        .runs_stop(profile.l0_stop as usize + LEVELS_BELOW)
         .point_index(profile.point_index)
         // Ribbon is not among its filters: bits of the block-wise Bloom filter are what it has.
         .filter_bits_per_key(if profile.filter == Filter::None { 0 } else { 10 })
@@ -131,8 +134,8 @@ impl Engine for KibanEngine {
     }
 
     fn debt(&self) -> Result<Debt> {
-        // Asked without patience, it tells the workers to look and answers for this moment.
-        let settled = self.db.wait_settled(Duration::ZERO)?;
+        // It tells the workers to look, so that without patience it would never see them at rest.
+        let settled = self.db.wait_settled(POLL)?;
         Ok(Debt { settled, bytes: Some(self.db.stats().debt_bytes) })
     }
 

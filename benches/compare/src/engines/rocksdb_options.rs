@@ -123,8 +123,9 @@ fn asked(profile: &Profile) -> Vec<(&'static str, &'static str, String)> {
     }
     let filter = match profile.filter {
         Filter::None => "nullptr".to_string(),
-        Filter::Bloom => format!("bloomfilter:{FILTER_BITS}:false"),
-        Filter::Ribbon => format!("ribbonfilter:{FILTER_BITS}:0"),
+        // The file has the name alone: how many bits a key it was given, nobody tells back.
+        Filter::Bloom => "bloomfilter".to_string(),
+        Filter::Ribbon => "ribbonfilter".to_string(),
     };
     let prefix = if uses_prefix(profile) {
         format!("rocksdb.FixedPrefix.{}", profile.scan_prefix_len)

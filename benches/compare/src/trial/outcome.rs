@@ -108,7 +108,7 @@ pub struct Figures {
 pub struct Settle {
     /// Whether it came to rest within the bound.
     pub settled: bool,
-    /// After how long, in steps of 100 ms.
+    /// After how long, in steps of 10 ms.
     pub ns: u64,
     /// What was left.
     pub debt: Debt,
