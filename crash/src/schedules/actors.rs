@@ -336,12 +336,13 @@ impl Client {
                 |db| db.wait_settled(Duration::from_micros(50)),
                 |result| other("wait_settled", result),
             ),
-            Step::Checkpoint => {
+            Step::Checkpoint | Step::Backup => {
                 let dir = format!("/cp{id}");
                 let path = dir.clone();
+                let links = *step == Step::Checkpoint;
                 self.call(
-                    move |db| db.checkpoint(&path),
-                    |result| Some(What::Checkpoint { dir, result }),
+                    move |db| if links { db.checkpoint(&path) } else { db.backup(&path) },
+                    |result| Some(What::Copy { dir, result }),
                 )
             }
         };

@@ -124,7 +124,7 @@ fn first_told(run: &Run) -> Option<u64> {
     let told = run.record.done.iter().filter_map(|done| match &done.what {
         What::Write { result: Err(failed), .. }
         | What::Barrier { result: Err(failed), .. }
-        | What::Checkpoint { result: Err(failed), .. }
+        | What::Copy { result: Err(failed), .. }
         | What::Other { result: Err(failed), .. } => failed.poisoned.then_some(done.returned),
         _ => None,
     });
@@ -135,6 +135,14 @@ fn first_told(run: &Run) -> Option<u64> {
 /// end: its edit was on the way before.
 fn nothing_is_installed(run: &Run) -> Result<(), Slip> {
     let Some(told) = first_told(run) else { return Ok(()) };
+    let copied =
+        run.record.done.iter().find(|done| {
+            done.invoked > told && matches!(done.what, What::Copy { result: Ok(()), .. })
+        });
+    if let Some(done) = copied {
+        let got = format!("a copy asked for at {}, and told at {told}", done.invoked);
+        return Err(slip("P1", "a poisoned handle", "nothing is checkpointed", got));
+    }
     let mut late = run.record.maintained.iter().filter(|(at, _)| *at > told);
     match late.find(|(_, stage)| INSTALLS.contains(stage)) {
         Some((at, stage)) => {
@@ -229,7 +237,7 @@ fn nothing_fails_in_health(world: &World, run: &Run) -> Result<(), Slip> {
         let (failed, may_stall) = match &done.what {
             What::Write { result: Err(failed), .. } => (failed, true),
             What::Barrier { result: Err(failed), .. }
-            | What::Checkpoint { result: Err(failed), .. }
+            | What::Copy { result: Err(failed), .. }
             | What::Other { result: Err(failed), .. } => (failed, false),
             _ => continue,
         };

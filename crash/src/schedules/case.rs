@@ -16,7 +16,7 @@ use super::rows::Row;
 use super::watch::{Shot, Spot, What};
 use super::world::World;
 use crate::counters::Counter;
-use crate::disk::Disk;
+use crate::disk::{Disk, Fault, Injected};
 use crate::life::Slip;
 use crate::sim::{DIR, fold, stage_name};
 use crate::sweep::IMAGES_MAX;
@@ -133,7 +133,7 @@ impl Examiner<'_> {
             }
             self.tally.totals.schedule_cases += u64::from(fresh);
         }
-        self.checkpoints(source)
+        self.copies(source)
     }
 
     /// Examines every image, up to a bound for each, of every shot of one row.
@@ -192,22 +192,29 @@ impl Examiner<'_> {
         Ok(known.is_none())
     }
 
-    /// Each checkpoint that was made opens, and holds a cut of a moment during its call.
-    fn checkpoints(&mut self, source: &mut Seed) -> Result<(), (Slip, String)> {
+    /// Each checkpoint or backup that was made opens, after a power cut too, and holds a cut of a
+    /// moment during its call.
+    fn copies(&mut self, source: &mut Seed) -> Result<(), (Slip, String)> {
         let Some(left) = &self.run.end.left else { return Ok(()) };
+        // A lie about the names of the copies' own directories loses whole copies; what fails then
+        // is another copy, and this handle is in order.
+        let lies = |of: &Injected| matches!(of.fault, Fault::DirLie(_)) && of.path.as_ref() == "/";
+        let is_certain = !self.run.end.injected.iter().any(lies);
         for done in &self.run.record.done {
-            let What::Checkpoint { dir, result: Ok(()) } = &done.what else { continue };
-            let place = || format!("the checkpoint {dir}");
-            let disk = left.killed();
-            let hash = source.next_u64();
-            let shown = image::recover(disk, dir, self.world, hash);
-            let shown = shown.map_err(|slip| (slip, place()))?;
+            let What::Copy { dir, result: Ok(()) } = &done.what else { continue };
+            let floor = self.order.floor_of_copy(self.run, done.invoked);
             let ceiling = self.order.ceiling(done.returned);
-            let floor =
-                super::order::Floor { cut: 0, promise: "A1", why: "a checkpoint".to_owned() };
-            let cut = image::admit(self.order, &shown, &floor, ceiling);
-            let cut = cut.map_err(|slip| (slip, place()))?;
-            self.tally.mix(cut as u64);
+            let choice = left.choice(source.below(8), source.next_u64());
+            let power = is_certain.then(|| (left.image(&choice), "after a power cut"));
+            for (disk, when) in [Some((left.killed(), "killed")), power].into_iter().flatten() {
+                let place = || format!("the copy {dir}, {when}");
+                let hash = source.next_u64();
+                let shown = image::recover(disk, dir, self.world, hash);
+                let shown = shown.map_err(|slip| (slip, place()))?;
+                let cut = image::admit(self.order, &shown, &floor, ceiling);
+                let cut = cut.map_err(|slip| (slip, place()))?;
+                self.tally.mix(cut as u64);
+            }
         }
         Ok(())
     }

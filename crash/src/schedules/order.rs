@@ -224,6 +224,17 @@ impl Order {
         floor
     }
 
+    /// The least cut that a copy may show whose call began at `invoked`: all that was visible then.
+    #[must_use]
+    pub fn floor_of_copy(&self, run: &Run, invoked: u64) -> Floor {
+        let done = &run.record.done;
+        let seen = done.iter().filter(|one| one.returned < invoked).filter_map(|one| {
+            if let What::Read { at: None, saw } = &one.what { Some(self.seen(saw)) } else { None }
+        });
+        let cut = self.returned_before(done, invoked).max(seen.max().unwrap_or(0));
+        Floor { cut, promise: "V2", why: "a call had returned it or seen it".to_owned() }
+    }
+
     fn returned_before(&self, done: &[Done], instant: u64) -> usize {
         let seqs = done.iter().filter(|one| one.returned < instant).filter_map(|one| {
             if let What::Write { result: Ok(seq), .. } = one.what { Some(seq) } else { None }

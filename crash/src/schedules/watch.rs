@@ -35,8 +35,8 @@ pub enum What {
     Snapshot { id: u64, seq: u64 },
     /// `sync`, `flush`, `compact_range` or `close`: all that returned before is durable if `Ok`.
     Barrier { verb: &'static str, result: Result<(), Failed> },
-    /// A checkpoint, into this directory.
-    Checkpoint { dir: String, result: Result<(), Failed> },
+    /// A checkpoint or backup, into this directory.
+    Copy { dir: String, result: Result<(), Failed> },
     /// Anything else.
     Other { verb: &'static str, result: Result<(), Failed> },
 }

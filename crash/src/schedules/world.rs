@@ -51,6 +51,8 @@ pub enum Step {
     Settle,
     /// A checkpoint into a new directory.
     Checkpoint,
+    /// A backup into a new directory.
+    Backup,
     /// `close`.
     Close,
 }
@@ -233,8 +235,15 @@ impl<'a> Draw<'a> {
         if self.source.chance(1, 2) {
             let mut steps = Vec::new();
             for _ in 0..1 + self.source.below(3) {
-                let step = [Step::Flush, Step::Compact, Step::Sync, Step::Settle, Step::Checkpoint];
-                steps.push(step[self.source.weighted(&[4, 2, 4, 1, 1])].clone());
+                let step = match self.source.weighted(&[4, 2, 4, 1, 1, 1]) {
+                    0 => Step::Flush,
+                    1 => Step::Compact,
+                    2 => Step::Sync,
+                    3 => Step::Settle,
+                    4 => Step::Checkpoint,
+                    _ => Step::Backup,
+                };
+                steps.push(step);
             }
             clients.push(steps);
         }
