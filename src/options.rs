@@ -55,40 +55,41 @@ options! {
     /// Creates the database where there is none (default true); otherwise a missing one is
     /// `Error::NotFound`.
     create_if_missing: bool = true;
-    /// Bytes of one memtable's arena (default 4 MiB, at least 1 KiB). A full one is frozen and
-    /// flushed.
+    /// Bytes of one memtable's arena (default 4 MiB, at least 1 KiB, at most 1 GiB). A full one
+    /// is frozen and flushed.
     memtable_bytes: usize = 4 << 20;
     /// Memtables that may exist, the active one included (default 2, at least 2). A write that
     /// needs one more waits for a flush.
     memtables_max: usize = 2;
     /// Bytes at which a log is rotated, and its preallocated length (default 8 MiB, at least 1
-    /// KiB).
+    /// KiB, at most 4 GiB).
     log_bytes: u64 = 8 << 20;
-    /// Bytes of logs that may wait for flushes (default 64 MiB); beyond it, and beyond 64 logs, the
-    /// memtable that pins the oldest log is flushed.
+    /// Bytes of logs that may wait for flushes (default 64 MiB, at least `log_bytes`); beyond it,
+    /// and beyond 64 logs, the memtable that pins the oldest log is flushed.
     log_budget_bytes: u64 = 64 << 20;
-    /// Bytes of a data block before compression (default 4 KiB, at least 32).
+    /// Bytes of a data block before compression (default 4 KiB, at least 32, at most 64 MiB).
     block_bytes: usize = 4096;
-    /// Entries between restart points of a block (default 16, at least 1).
+    /// Entries between restart points of a block (default 16, at least 1, at most 65,536).
     restart_interval: u32 = 16;
-    /// Bytes at which an output table is cut (default 4 MiB, at least 1 KiB).
+    /// Bytes at which an output table is cut (default 4 MiB, at least 1 KiB, at most 2 GiB).
     table_bytes_max: u64 = 4 << 20;
     /// Bytes of blocks that the pread backend keeps (default 32 MiB).
     cache_bytes: usize = 32 << 20;
     /// Open tables that are kept (default 128, at least 1).
     open_files_max: usize = 128;
-    /// Filter bits for each key where there is no point index (default 10; 0 for no filter).
+    /// Filter bits for each key where there is no point index (default 10, at most 64; 0 for no
+    /// filter).
     filter_bits_per_key: u32 = 10;
     /// Builds a point index into each table: faster `get`s, about 5 bytes a key (default false).
     point_index: bool = false;
     /// Length of the prefix that tables keep a filter for, so that `prefix` scans skip tables
-    /// without it (default none; at most 65,535).
+    /// without it (default none; 1 to 65,535).
     scan_prefix_len: Option<usize> = None;
     /// How tables are read (default mapped).
     reads: Reads = Reads::Mapped;
     /// How blocks are compressed (default not at all).
     compression: Compression = Compression::None;
-    /// Runs of one size that are merged into one of the next (default 4, at least 2).
+    /// Runs of one size that are merged into one of the next (default 4, at least 2, at most 2^20).
     tier_runs: usize = 4;
     /// Runs from which the shared handle holds each write back a little, the more the nearer the
     /// stop is (default 12; at or above `runs_stop` none is held back).
@@ -97,7 +98,8 @@ options! {
     write_delay_max_ns: u64 = 1_000_000;
     /// Runs at which writes wait for maintenance (default 20, more than `tier_runs`).
     runs_stop: usize = 20;
-    /// Bytes of input that one slice of a compaction takes at the most (default 64 MiB).
+    /// Bytes of input that one slice of a compaction takes at the most (default 64 MiB, at least 1
+    /// KiB).
     compaction_slice_bytes: u64 = 64 << 20;
     /// The longest value, in bytes (default 64 MiB, at most 1 GiB).
     value_bytes_max: usize = 64 << 20;
@@ -162,9 +164,7 @@ impl KibanOptions {
             ("table_bytes_max", self.table_bytes_max, 1024),
             ("open_files_max", self.open_files_max as u64, 1),
             ("tier_runs", self.tier_runs as u64, 2),
-            ("runs_stop", self.runs_stop as u64, (self.tier_runs as u64).saturating_add(1)),
             ("compaction_slice_bytes", self.compaction_slice_bytes, 1024),
-            ("log_budget_bytes", self.log_budget_bytes, self.log_bytes),
             ("manifest_bytes_max", self.manifest_bytes_max, 256),
         ];
         for (option, value, min) in at_least {
@@ -172,6 +172,16 @@ impl KibanOptions {
                 let what = format!("{value} is below the least value, {min}");
                 return Err(Error::InvalidOption { option, what });
             }
+        }
+        // Either of the two may be the one that was set.
+        if self.runs_stop <= self.tier_runs {
+            let what = format!("{} is not more than tier_runs, {}", self.runs_stop, self.tier_runs);
+            return Err(Error::InvalidOption { option: "runs_stop", what });
+        }
+        if self.log_budget_bytes < self.log_bytes {
+            let (budget, one) = (self.log_budget_bytes, self.log_bytes);
+            let what = format!("{budget} is below log_bytes, {one}");
+            return Err(Error::InvalidOption { option: "log_budget_bytes", what });
         }
         let at_most = [
             ("memtable_bytes", self.memtable_bytes as u64, 1 << 30),

@@ -15,7 +15,6 @@ use crate::directed;
 use crate::disk::Disk;
 use crate::life::Slip;
 use crate::pool::{self, Budget, Done, Pool};
-use crate::replay::{Played, replay};
 use crate::report::{Cells, Failure, Report, Totals};
 use crate::schedules::campaign as schedules;
 use crate::schedules::rows::Row;
@@ -166,11 +165,11 @@ pub fn run_row(order: &Order, row: Row, ops_max: u32, report: &mut Report, progr
 }
 
 /// Where a failing case came from.
-struct Origin {
-    token: String,
-    index: u64,
-    seed: u64,
-    config: Config,
+pub(crate) struct Origin {
+    pub(crate) token: String,
+    pub(crate) index: u64,
+    pub(crate) seed: u64,
+    pub(crate) config: Config,
 }
 
 type Ran = (Tally, Result<(), Box<Broken>>);
@@ -304,7 +303,7 @@ fn told(report: &Report, origin: &Origin, slip: &Slip) -> Failure {
 }
 
 /// Shrinks a failing run, unless its like was shrunk before, and adds it to the report.
-fn add_failure(report: &mut Report, origin: &Origin, broken: &Broken) {
+pub(crate) fn add_failure(report: &mut Report, origin: &Origin, broken: &Broken) {
     let mut failure = told(report, origin, &broken.slip);
     failure.at = broken.place.clone();
     failure.ops = broken.sections.iter().map(|section| section.ops.len() as u64).sum();
@@ -332,85 +331,6 @@ fn add_failure(report: &mut Report, origin: &Origin, broken: &Broken) {
     let Failure { promise, what, expected, got, .. } = &failure;
     failure.shrunk = format!("# {promise}: {what}\n# expected {expected}\n# got {got}\n{script}");
     report.add_failure(failure);
-}
-
-/// The token in the file of a shrunk schedule: it stands below what the file says of itself.
-fn token_in(text: &str) -> Option<&str> {
-    let mut lines = text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#'));
-    lines.next().filter(|line| line.starts_with("kb1:"))
-}
-
-/// Plays one failure again: a token, or the text of an `.ops` file.
-///
-/// # Errors
-/// The token or the text is malformed.
-pub fn run_replay(what: &str, report: &mut Report) -> Result<(), String> {
-    let start = Instant::now();
-    std::panic::set_hook(Box::new(|_| {}));
-    let mut tally = Tally::default();
-    let what = token_in(what).unwrap_or(what);
-    if let Some(token) = what.strip_prefix("kb1:") {
-        let mut parts = token.splitn(3, ':');
-        let (name, seed, index) = (parts.next(), parts.next(), parts.next());
-        let form = || "expected kb1:PROFILE:SEED:CASE, kb1:sweep:OPS:NUMBER or kb1:directed:NAME";
-        let number = |text: Option<&str>| {
-            text.and_then(|text| text.parse::<u64>().ok()).ok_or_else(|| form().to_owned())
-        };
-        let name = name.ok_or_else(form)?;
-        if let Some(what) = token.strip_prefix("schedule:") {
-            schedules::replay(what, report, &mut tally)?;
-        } else if name == "directed" {
-            let script = token.split_once(':').map_or("", |(_, script)| script);
-            let done = directed::run_script(script).ok_or_else(form)?;
-            tally.absorb(&done.tally);
-            for (_, (broken, script)) in &done.broken {
-                let (seed, config) = (script.seed, script.config.clone());
-                add_failure(
-                    report,
-                    &Origin { token: what.to_owned(), index: 0, seed, config },
-                    broken,
-                );
-            }
-        } else {
-            let (seed, index) = (number(seed)?, number(index)?);
-            let (ran, seed, config) = if name == "sweep" {
-                (sweep::run(index, None, &mut tally), 1, sweep::config())
-            } else {
-                let profile = Profile::named(name).ok_or_else(form)?;
-                let seed = case_seed(seed, index);
-                (case::run(&profile, seed, &mut tally), seed, case::config_of(&profile, seed))
-            };
-            report.seed = seed;
-            if let Err(broken) = ran {
-                add_failure(
-                    report,
-                    &Origin { token: what.to_owned(), index, seed, config },
-                    &broken,
-                );
-            }
-        }
-        tally.totals.cases += 1;
-    } else {
-        let script = Script::parse(what).map_err(|error| error.to_string())?;
-        let origin = Origin {
-            token: String::new(),
-            index: 0,
-            seed: script.seed,
-            config: script.config.clone(),
-        };
-        match replay(&script, &mut tally) {
-            Ok(Played::Held) => {}
-            Ok(Played::NoSuchPoint) => report.diverged = true,
-            Err(broken) => add_failure(report, &origin, &broken),
-        }
-        tally.totals.cases += 1;
-        tally.totals.ops += script.ops();
-    }
-    report.totals = tally.totals.clone();
-    report.digest = format!("{:016x}", tally.digest);
-    report.elapsed_s = start.elapsed().as_secs_f64();
-    report.judge();
-    Ok(())
 }
 
 /// Operations of the standard mix in lockstep, without crashes, per second on one core. The time of

@@ -26,6 +26,7 @@ pub mod sim;
 pub mod stages;
 pub mod sweep;
 pub mod tally;
+pub mod token;
 
 /// The engine as the adapter knows it; a checked form has a module of this name over its own copy.
 mod engine {

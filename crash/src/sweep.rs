@@ -57,6 +57,9 @@ pub fn letter(number: u64) -> Op {
     }
 }
 
+/// The longest sequences that a sweep may have.
+pub const OPS_MAX: u32 = 6;
+
 /// How many sequences of one to `ops_max` operations there are.
 #[must_use]
 pub fn sequences(ops_max: u32) -> u64 {

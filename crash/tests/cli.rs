@@ -50,6 +50,8 @@ fn mistakes_end_with_two_and_name_what_was_expected() {
         (&["trace", "nowhere.ops"], "nowhere.ops"),
         (&["trace", "x.bin"], "--format"),
         (&["replay", "kb1:***"], "kb1:"),
+        (&["replay", "kb1:sweep:1:8"], "there are 8"),
+        (&["replay", "kb1:sweep:7:0"], "kb1:sweep:OPS"),
         (&["replay", "nowhere.ops"], "nowhere.ops"),
         (&["mutants", "B999"], "B999"),
         (&["merge"], "<DIR>"),
@@ -183,6 +185,23 @@ fn a_trace_and_a_replay_hold_and_count() {
     std::fs::write(dir.path().join("r.ops"), "put a 1\nsync\nget a\n").expect("a file");
     let found = json(&crash(dir.path(), &["replay", "r.ops", "--json"]));
     assert_eq!((&found["ops"], &found["verdict"]), (&3.into(), &"held".into()), "{found}");
+}
+
+#[test]
+fn a_file_that_can_not_be_begun_is_no_broken_promise() {
+    let dir = scratch();
+    for (content, said) in [
+        ("# only a remark\n", "no operation"),
+        ("option memtable_bytes 1\nput a 1\n", "refuses its options"),
+        ("option no_such 1\nput a 1\n", "an option, not `no_such`"),
+    ] {
+        std::fs::write(dir.path().join("r.ops"), content).expect("a file");
+        let output = crash(dir.path(), &["replay", "r.ops"]);
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{content}: {error}");
+        assert!(error.contains(said) && error.contains("r.ops"), "{error}");
+        assert!(!dir.path().join("campaign.out").exists(), "{content}");
+    }
 }
 
 #[test]

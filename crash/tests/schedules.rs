@@ -229,7 +229,7 @@ fn whoever_finds_another_thread_building_waits_for_it() {
 fn a_failure_is_made_small_and_replays() {
     let play = |text: &str| {
         let mut report = Report::default();
-        kiban_crash::campaign::run_replay(text, &mut report).expect("a token, or its file");
+        kiban_crash::token::play(text, &mut report).expect("a token, or its file");
         report
     };
     let broken = (0..64).find_map(|n| {

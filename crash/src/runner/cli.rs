@@ -8,7 +8,7 @@
 
 use crate::kill::victim::Mode;
 use crate::power::faults::DeviceFault;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -28,6 +28,13 @@ const EXIT: &str = "\
 Exit codes: 0 every promise held; 1 a promise broke; 2 usage; 3 only hangs or time-outs;
 4 a replay differed; 5 environment (disk full, out of memory, a needed device missing);
 6 a seeded bug lived, or a counter never fired; 7 interrupted, with valid results so far.";
+
+/// The command line of this process; every subcommand's help lists the exit codes.
+#[must_use]
+pub fn parse() -> Cli {
+    let command = Cli::command().mut_subcommands(|subcommand| subcommand.after_help(EXIT));
+    Cli::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
+}
 
 /// The subcommands.
 #[derive(Debug, Subcommand)]
@@ -129,7 +136,7 @@ pub struct SweepArgs {
     pub stage: Option<String>,
     /// Operations of the longest sequences; of a row, writes in all.
     #[arg(long, value_name = "N", default_value_t = 3)]
-    #[arg(value_parser = clap::value_parser!(u8).range(1..=6))]
+    #[arg(value_parser = clap::value_parser!(u8).range(1..=i64::from(crate::sweep::OPS_MAX)))]
     pub ops: u8,
     /// How it is shared out.
     #[command(flatten)]

@@ -10,7 +10,7 @@
 )]
 
 use super::cli::{
-    Budget, Cli, Command, KillArgs, LayerArgs, MergeArgs, MutantsArgs, OutputArgs, PowerArgs,
+    self, Budget, Command, KillArgs, LayerArgs, MergeArgs, MutantsArgs, OutputArgs, PowerArgs,
     ReplayArgs, RunArgs, Seed, Shard, StagesArgs, SweepArgs, Systems, TraceArgs, TraceFormat,
     VictimArgs, WorkArgs,
 };
@@ -25,8 +25,7 @@ use crate::power::place::{self, FileSystem};
 use crate::report::{Report, Totals};
 use crate::schedules::groups;
 use crate::schedules::rows::Row;
-use crate::{case, kill, pool, power, stages, sweep};
-use clap::Parser;
+use crate::{case, kill, pool, power, stages, sweep, token};
 use kiban::env::probe::Stage;
 use kiban::env::random::{OsRandom, Random};
 use std::path::PathBuf;
@@ -41,7 +40,7 @@ const ENVIRONMENT: u8 = 5;
 /// Runs the command line of this process.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = cli::parse();
     let done = match cli.command {
         None => run_campaign(&cli.run),
         Some(Command::Run(args)) => run_campaign(&args),
@@ -199,12 +198,12 @@ fn run_replay(args: &ReplayArgs) -> Done {
     let seed = Some(Seed::Number(0));
     let Begin { output, mut report, .. } = begin("replay", &args.output, seed)?;
     if args.what.starts_with("kb1:") {
-        campaign::run_replay(&args.what, &mut report).map_err(usage)?;
+        token::play(&args.what, &mut report).map_err(usage)?;
     } else {
         let refused = |error| usage(format!("{}: {error}", args.what));
         let text = std::fs::read_to_string(&args.what).map_err(refused)?;
         let refused = |error: String| usage(format!("{}: {error}", args.what));
-        campaign::run_replay(&text, &mut report).map_err(refused)?;
+        token::play(&text, &mut report).map_err(refused)?;
     }
     deliver(&output, &report)
 }
