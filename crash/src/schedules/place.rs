@@ -83,7 +83,7 @@ pub fn of(run: &Run, order: &Order, shot: &Shot) -> Option<Found> {
         return some_woke(run, group, shot).then(|| found(Row::SomeWoke, at));
     }
     let row = match shot.place {
-        _ if shot.syncing => Row::InsideSync,
+        _ if shot.syncing == Some(group.leader) => Row::InsideSync,
         _ if group.leader != shot.task => return None,
         Spot::Stage if is(&[Stage::CommitAppend]) => Row::BeforeAppend,
         Spot::Call(Op::Write, Moment::Before) if is(&[Stage::CommitAppend]) => Row::BeforeAppend,

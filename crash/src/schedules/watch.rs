@@ -149,8 +149,8 @@ pub struct Shot {
     pub task: usize,
     /// The stage that this task was in.
     pub stage: u8,
-    /// Whether a leader's sync was under way.
-    pub syncing: bool,
+    /// The leader whose group's sync was under way.
+    pub syncing: Option<usize>,
 }
 
 /// All that was seen.
@@ -188,7 +188,7 @@ struct State {
     source: Seed,
     shots_max: usize,
     stages: BTreeMap<usize, u8>,
-    syncing: u32,
+    syncing: Option<usize>,
     panic: Option<(u8, u32)>,
     /// Tasks that carry a group through the log.
     leading: BTreeSet<usize>,
@@ -216,7 +216,7 @@ impl Watch {
             source: Seed(seed ^ 0x7761_7463_6821),
             shots_max: shots,
             stages: BTreeMap::new(),
-            syncing: 0,
+            syncing: None,
             panic,
             leading: BTreeSet::new(),
             stalled: BTreeSet::new(),
@@ -292,9 +292,12 @@ impl Watch {
             let stage = state.stage();
             let word = (point.op as u64) << 16 | u64::from(stage) << 8 | point.moment as u64;
             state.record.hash = fold(state.record.hash, word);
-            let syncs = point.op == Op::SyncData && stage == Stage::CommitSync as u8;
+            // Others sync in that stage too: for a receipt, for `sync`.
+            let syncs = point.op == Op::SyncData
+                && stage == Stage::CommitSync as u8
+                && state.leading.contains(&me());
             if syncs && point.moment == Moment::Before {
-                state.syncing += 1;
+                state.syncing = Some(me());
             }
             if let Some(fault) = point.fault {
                 state.befalls(Woe::Fault(point.op, fault), point.moment);
@@ -303,7 +306,7 @@ impl Watch {
                 state.point(disk, Spot::Call(point.op, point.moment));
             }
             if syncs && point.moment == Moment::Return {
-                state.syncing = state.syncing.saturating_sub(1);
+                state.syncing = None;
             }
         });
     }
@@ -361,7 +364,7 @@ impl State {
             place,
             task: me(),
             stage: self.stage(),
-            syncing: self.syncing > 0,
+            syncing: self.syncing,
         };
         match self.record.shots.get_mut(slot) {
             Some(old) => *old = shot,
