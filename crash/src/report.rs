@@ -236,6 +236,9 @@ pub struct Report {
     /// `kill`: recoveries that were killed before they were done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kills_in_recovery: Option<u64>,
+    /// `power`: KiB that this process and its children held at the most, about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_kib: Option<u64>,
     /// `power`: what was counted on each file system.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub power: Vec<PowerRow>,
@@ -319,6 +322,7 @@ impl Report {
         }
         self.failures_all = before + other.failures_all;
         self.sequences = sum(self.sequences, other.sequences);
+        self.memory_kib = self.memory_kib.max(other.memory_kib);
         self.rounds = sum(self.rounds, other.rounds);
         self.kills_in_recovery = sum(self.kills_in_recovery, other.kills_in_recovery);
         for row in &other.power {

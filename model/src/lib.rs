@@ -4,6 +4,7 @@
 //! be answered), `durable` (what a crash may leave), `generate` (what is tried), `driver` (engine
 //! and oracle in lockstep).
 //! `history` is the other oracle, for concurrent clients: does one order explain what they saw?
+//! `unsynced` is what the lockstep tests stand on: real files, and syncs that do nothing.
 //! `spec` stands apart: a small model of the commit protocol that a checker explores whole.
 #![forbid(unsafe_code)]
 
@@ -17,4 +18,5 @@ pub mod oracle;
 pub mod shrink;
 pub mod spec;
 pub mod text;
+pub mod unsynced;
 pub mod value;

@@ -96,6 +96,19 @@ fn key_number(source: &mut Seed) -> u32 {
     pick(source, below)
 }
 
+/// The checkpoints of a life: how many milliseconds to wait before each.
+pub fn copies(seed: u64, life: u32) -> impl Iterator<Item = u64> {
+    let mut source = source(seed, life, u32::MAX - 1);
+    let count = source.below(3);
+    (0..count).map(move |_| source.below(60) as u64)
+}
+
+/// The directory of checkpoint `n` of a life, beside the database's.
+#[must_use]
+pub fn copy_name(life: u32, n: u32) -> String {
+    format!("copy-{life}-{n}")
+}
+
 /// The batch that makes `records`.
 #[must_use]
 pub fn batch(records: &[Record]) -> WriteBatch {

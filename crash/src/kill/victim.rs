@@ -50,7 +50,7 @@ pub struct Order {
     pub close_ms: u64,
     /// Steps of each writer.
     pub steps: u32,
-    /// Whether a thread tells what it sees of durable writes.
+    /// Whether a thread tells what it sees of durable writes, and another makes checkpoints.
     pub watch: bool,
 }
 
@@ -190,8 +190,9 @@ impl Victim {
                 .collect();
             let (looker, over) = (db.clone(), &over);
             if self.order.watch {
-                let db = db.clone();
-                scope.spawn(move || self.watch(&db, over));
+                let (watched, copied) = (db.clone(), db.clone());
+                scope.spawn(move || self.watch(&watched, over));
+                scope.spawn(move || self.copy(&copied));
             }
             scope.spawn(move || {
                 while !over.load(Ordering::Relaxed) {
@@ -299,6 +300,21 @@ impl Victim {
                 if life == self.order.life && matches!(step, Step::Write(_, How::Durable)) {
                     self.teller.tell(&Note { a, ..Note::step(Kind::Seen, writer, n) });
                 }
+            }
+        }
+    }
+
+    /// Makes checkpoints beside the database, at moments of their own.
+    fn copy(&self, db: &SharedKiban) {
+        let (seed, life) = (self.order.seed, self.order.life);
+        for (n, wait_ms) in (0..).zip(plan::copies(seed, life)) {
+            std::thread::sleep(Duration::from_millis(wait_ms));
+            self.teller.tell(&Note::step(Kind::Copying, WRITERS, n));
+            let to = self.order.dir.with_file_name(plan::copy_name(life, n));
+            match db.checkpoint(to) {
+                Ok(()) => self.teller.tell(&Note::step(Kind::Copied, WRITERS, n)),
+                Err(Error::Closed) if self.order.close_ms > 0 => return,
+                Err(error) => return self.tell_error(WRITERS, n, "a checkpoint", &error),
             }
         }
     }

@@ -52,6 +52,12 @@ kinds! {
     Examined,
     /// A read gave the value `a`, whose writer had asked for a sync.
     Seen,
+    /// Checkpoint `n` of this life is about to be made.
+    Copying,
+    /// It returned without an error.
+    Copied,
+    /// The checkpoint that is `n`th among those asked for shows a state with the hash `b`.
+    Copy,
     /// An examination is done: `a` is the hash of what was shown, `b` that of what it left there.
     Answered,
     /// The engine did what it must not: `text` is the promise, a space, and what happened.

@@ -5,6 +5,7 @@
 //! - D1, D3, V1, A1: what is shown is judged by [`Truth`].
 //! - D4: a power cut after an open returned leaves what it had shown, or that and what was written
 //!   after; one before leaves the decision open, within the same bounds.
+//! - A checkpoint that had returned before the power went is whole, and shows a cut of its moment.
 //! - C2: the last sequence is not below that of the cut that is shown.
 //! - An image that the file system refuses to mount says nothing about the engine: it is counted.
 //! - An image is counted once all of it is done.
@@ -14,12 +15,13 @@ use super::examiner::Job;
 use super::log::{Cut, Entry, Folder, Image, Kept, Pages};
 use super::place::Place;
 use super::session::{DATABASE, Session};
-use super::truth::Truth;
+use super::truth::{Copied, Truth};
 use crate::kill::Fault;
 use crate::kill::wire::{Kind, Note};
 use crate::report::PowerRow;
 use kiban_model::generate::{Seed, Source};
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What an image may show.
@@ -60,16 +62,36 @@ pub(crate) struct Checker<'a> {
     /// Of the session at hand: its seed, and images that were examined.
     pub(crate) seed: u64,
     pub(crate) known: BTreeSet<(u64, usize, u32)>,
+    /// Checkpoints that the image at hand must have.
+    pub(crate) copies: Vec<Copied>,
     /// Jobs so far.
     pub(crate) jobs: u32,
     /// The image at hand, for whoever looks into a failure.
     pub(crate) at_hand: Option<(Arc<Pages>, Pages)>,
     /// What was told of it.
     pub(crate) told: Vec<Note>,
+    /// Whether the device of the session at hand failed.
+    pub(crate) device_failed: bool,
+    /// Why the kernel refused it.
+    refusal: Option<std::io::Error>,
+    /// Where images are kept.
+    keep_in: PathBuf,
+}
+
+fn keep_image(dir: &Path, (base, top): &(Arc<Pages>, Pages), size: u64) -> String {
+    let kept = tempfile::Builder::new().prefix("kiban-refused-").tempdir_in(dir);
+    let kept = kept.and_then(|kept| {
+        super::worker::write_image(&kept.path().join("image"), base, top, size)?;
+        Ok(kept.keep())
+    });
+    kept.map_or_else(
+        |error| format!("not kept: {error}"),
+        |dir| format!("kept in {}", dir.display()),
+    )
 }
 
 impl<'a> Checker<'a> {
-    pub(crate) fn new(place: &'a Place, crew: Crew<'a>, draw: Seed) -> Self {
+    pub(crate) fn new(place: &'a Place, crew: Crew<'a>, draw: Seed, keep_in: PathBuf) -> Self {
         let row = PowerRow { fs: place.system.name().to_owned(), ..PowerRow::default() };
         Self {
             place,
@@ -78,15 +100,20 @@ impl<'a> Checker<'a> {
             draw,
             seed: 0,
             known: BTreeSet::new(),
+            copies: Vec::new(),
             jobs: 0,
             at_hand: None,
             told: Vec::new(),
+            device_failed: false,
+            refusal: None,
+            keep_in,
         }
     }
 
     /// A session begins: nothing of it was examined.
     pub(crate) fn begin(&mut self, seed: u64) {
         self.seed = seed;
+        self.device_failed = false;
         self.known.clear();
     }
 
@@ -106,9 +133,17 @@ impl<'a> Checker<'a> {
         }
         self.row.lossy += u64::from(image.lost > 0);
         self.row.torn += u64::from(image.torn > 0);
+        self.copies = self.choose(session.truth.copies_at(cut.at));
         let expect = Expect::Cut { truth: &session.truth, at: cut.at, honest: true };
         let nested = self.draw.below(NESTED_EVERY) == 0;
         self.image(image, life, &expect, nested)
+    }
+
+    /// The checkpoint that came last, and any other.
+    pub(crate) fn choose(&mut self, copies: &[Copied]) -> Vec<Copied> {
+        let Some((last, others)) = copies.split_last() else { return Vec::new() };
+        let other = others.get(self.draw.below(others.len().max(1)));
+        other.into_iter().chain([last]).cloned().collect()
     }
 
     /// Examines an image; with `nested`, also images of its recovery.
@@ -126,8 +161,7 @@ impl<'a> Checker<'a> {
         });
         let torn = image.torn > 0;
         let Some((answer, log)) = self.shown(image, life, expect, nested)? else {
-            self.row.refused += 1;
-            self.row.refused_whole += u64::from(!torn);
+            self.refused(torn, "");
             return Ok(());
         };
         self.row.images += 1;
@@ -144,13 +178,32 @@ impl<'a> Checker<'a> {
         let mut folder = Folder::new(&log, below);
         for cut in cuts {
             let image = folder.image(&cut);
+            let torn = image.torn > 0;
             let expect = after(&log, cut.at, expect, answer);
             match self.shown(image, life, &expect, false)? {
                 Some(_) => self.row.nested += 1,
-                None => self.row.refused += 1,
+                None => self.refused(torn, ", while it was recovered"),
             }
         }
         Ok(())
+    }
+
+    /// Counts an image that can't be mounted. One without a torn write, on a device that did what
+    /// it was told, is told of, and kept.
+    fn refused(&mut self, torn: bool, when: &str) {
+        self.row.refused += 1;
+        if self.device_failed {
+            self.row.refused_failed += 1;
+        } else if !torn {
+            self.row.refused_whole += 1;
+            let name = &self.row.fs;
+            let why = self.refusal.take().map_or(String::new(), |error| error.to_string());
+            let at = self.at_hand.as_ref().map_or(String::new(), |image| {
+                keep_image(&self.keep_in, image, self.place.system.size())
+            });
+            eprintln!("warning: {name} refused an image of seed {}{when}: {why}; {at}", self.seed);
+        }
+        self.let_go();
     }
 
     /// Mounts an image and has it examined and judged; `None` if it can't be mounted.
@@ -170,12 +223,16 @@ impl<'a> Checker<'a> {
             disk.record();
         }
         drop(disk);
-        let Ok(mounted) = self.place.mount() else {
-            self.let_go();
-            return Ok(None);
+        let mounted = match self.place.mount() {
+            Ok(mounted) => mounted,
+            Err(error) => {
+                self.refusal = Some(error);
+                return Ok(None);
+            }
         };
         let dir = self.place.at().join(DATABASE);
-        let job = Job { dir, seed: self.seed, life, number: self.jobs, synced: log };
+        let copies = self.copies.iter().map(|copy| copy.name.clone()).collect();
+        let job = Job { dir, seed: self.seed, life, number: self.jobs, synced: log, copies };
         let notes = self.crew.examine(&job)?;
         self.told = notes.clone();
         let answer = self.judge(&notes, expect)?;
@@ -207,6 +264,7 @@ impl<'a> Checker<'a> {
                         return Err(Fault::new(promise, what, "what the promise says", text));
                     }
                 }
+                Kind::Copy => self.judge_copy(note)?,
                 Kind::Failed if note.a == 1 && note.text.contains("No space left") => {
                     return Err(Fault::environment(&*note.text));
                 }
@@ -231,6 +289,17 @@ impl<'a> Checker<'a> {
             return Err(Fault::new("B1", what, "an answer", "the examination gave none"));
         };
         Ok(Answer { shown: answered.a, after: answered.b })
+    }
+
+    fn judge_copy(&mut self, note: &Note) -> Result<(), Fault> {
+        self.row.copies += 1;
+        let Some(copy) = self.copies.get(note.n as usize) else { return Ok(()) };
+        if copy.states.contains(&note.b) {
+            return Ok(());
+        }
+        let expected = "a cut between what had returned before it and what was issued after it";
+        let what = "a checkpoint";
+        Err(Fault::new("D3", what, expected, format!("something else in {}", copy.name)))
     }
 
     fn judge_shown(&mut self, opened: &Note, expect: &Expect<'_>) -> Result<(), Fault> {

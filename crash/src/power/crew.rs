@@ -73,6 +73,14 @@ pub(crate) fn work(program: &Path, order: &Order, stdout: File) -> Result<Durati
     }
 }
 
+/// KiB of memory that the process `id` held at the most so far; 0 where nobody knows.
+#[must_use]
+pub fn peak_kib(id: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
+
 struct Running {
     child: Ending,
     stdin: ChildStdin,
@@ -104,6 +112,12 @@ impl<'a> Crew<'a> {
         let notes = self.ask(DUMP)?;
         let entries = notes.iter().filter(|note| note.kind == Kind::Entry);
         Ok(entries.map(|note| (note.n, note.a)).collect())
+    }
+
+    /// KiB that the process held at the most so far.
+    #[must_use]
+    pub fn peak_kib(&self) -> u64 {
+        self.running.as_ref().map_or(0, |running| peak_kib(running.child.0.id()))
     }
 
     /// Ends the process. Nothing of it is left that holds a file.

@@ -9,20 +9,18 @@
 //! - It ends with its parent, and holds no file of an image between two jobs.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "outside the engine")]
 
-use super::lazy::LazyFs;
-use super::truth::state_hash;
+use super::truth::{entry_hash, state_hash};
 use crate::kill::judge::State;
 use crate::kill::wire::{Kind, Note, Teller};
 use crate::kill::{look, plan};
-use kiban::env::Env;
 use kiban::rig::base::name::parse_file_name;
 use kiban::{Error, Kiban, KibanOptions};
 use kiban_model::driver::Door;
+use kiban_model::unsynced;
 use std::collections::BTreeSet;
 use std::io::BufRead;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use xxhash_rust::xxh3::Xxh3;
 
 /// One image to look at.
@@ -38,25 +36,30 @@ pub struct Job {
     pub number: u32,
     /// Whether syncs reach the device: it records what they do.
     pub synced: bool,
+    /// Directories beside it: checkpoints that must be whole.
+    pub copies: Vec<String>,
 }
 
 impl Job {
     /// As a line.
     #[must_use]
     pub fn line(&self) -> String {
-        let Self { dir, seed, life, number, synced } = self;
-        let synced = u8::from(*synced);
-        format!("look {seed} {life} {number} {synced} {}\n", dir.display())
+        let Self { dir, seed, life, number, synced, copies } = self;
+        let (synced, copies) = (u8::from(*synced), copies.join(","));
+        format!("look {seed} {life} {number} {synced} {copies} {}\n", dir.display())
     }
 
     /// From a line.
     #[must_use]
     pub fn parse(line: &str) -> Option<Self> {
-        let mut words = line.trim_end().splitn(6, ' ');
+        let mut words = line.trim_end().splitn(7, ' ');
         let is_job = words.next()? == "look";
         let (seed, life) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
         let (number, synced) = (words.next()?.parse().ok()?, words.next()? == "1");
-        let job = Self { seed, life, number, synced, dir: PathBuf::from(words.next()?) };
+        let copies = words.next()?.split(',').filter(|name| !name.is_empty());
+        let copies = copies.map(str::to_owned).collect();
+        let dir = PathBuf::from(words.next()?);
+        let job = Self { dir, seed, life, number, synced, copies };
         is_job.then_some(job)
     }
 }
@@ -142,7 +145,7 @@ impl Examiner {
         self.shown.clear();
         let mut options = plan::options(job.seed, job.life);
         if !job.synced {
-            options = options.env(Env { fs: Arc::new(LazyFs), ..Env::os() });
+            options = options.env(unsynced::env());
         }
         let (names, highest) = numbers(&job.dir);
         self.teller.tell(&Note::new(Kind::Opening));
@@ -165,6 +168,9 @@ impl Examiner {
         let after = self.use_on(&mut db, job.number, last)?;
         db.close()?;
         self.again(job, &options, &after)?;
+        for (n, name) in (0..).zip(&job.copies) {
+            self.copy(n, &job.dir.with_file_name(name), &options)?;
+        }
         self.teller.tell(&Note::numbers(Kind::Answered, hash, state_hash(&after)));
         Ok(())
     }
@@ -225,6 +231,32 @@ impl Examiner {
         db.close()
     }
 
+    /// A checkpoint that had returned: it is whole, and shows what it shows.
+    fn copy(&self, n: u32, dir: &Path, options: &KibanOptions) -> Result<(), Error> {
+        let db = match Kiban::open_read_only(dir, options.clone()) {
+            Ok(db) => db,
+            Err(error) => {
+                let text = format!("{} does not open: {error}", dir.display());
+                self.wrong("D1", &text);
+                return Ok(());
+            }
+        };
+        if let Err(error) = db.verify() {
+            self.wrong("C1", &format!("verify of {}: {error}", dir.display()));
+        }
+        let mut hash = 0;
+        for entry in db.range::<&[u8]>(..)? {
+            let (key, value) = entry?;
+            match (plan::key_of(&key), plan::id_of(&value)) {
+                (Some(key), Some(id)) => hash ^= entry_hash(key, id),
+                _ => self.wrong("D3", &format!("nobody wrote key {key:?} of a checkpoint")),
+            }
+        }
+        db.close()?;
+        self.teller.tell(&Note { n, b: hash, ..Note::new(Kind::Copy) });
+        Ok(())
+    }
+
     fn compare(&self, promise: &str, when: &str, want: &State, shown: &State) {
         if want == shown {
             return;
@@ -249,7 +281,10 @@ mod tests {
             life: 3,
             number: 9,
             synced: true,
+            copies: vec!["copy-0-1".to_owned(), "copy-2-0".to_owned()],
         };
+        let alone = Job { copies: Vec::new(), ..job.clone() };
+        assert_eq!(Job::parse(&alone.line()), Some(alone));
         assert_eq!(Job::parse(&job.line()), Some(job));
         assert_eq!(Job::parse(DUMP), None);
         assert_eq!(Job::parse("look 1 2"), None);

@@ -144,7 +144,11 @@ pub(crate) fn run(
     drop(disk);
     let truth = Truth::tell(seed, &entries, true)?;
     count(checker, &truth, hits, fault);
-    let expect = Expect::Cut { truth: &truth, at, honest: fault != DeviceFault::Lie };
+    checker.device_failed = true;
+    let honest = fault != DeviceFault::Lie;
+    // A liar's checkpoint is owed as little as its database.
+    checker.copies = if honest { checker.choose(truth.copies_at(at)) } else { Vec::new() };
+    let expect = Expect::Cut { truth: &truth, at, honest };
     let image = Image { base: healed, top: Pages::default(), open: 0, lost: 0, torn: 0, digest: 0 };
     checker.image(image, 1, &expect, false)?;
     if fault == DeviceFault::Full {

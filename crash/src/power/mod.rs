@@ -29,7 +29,6 @@ pub mod crew;
 pub mod examiner;
 pub mod faults;
 pub mod guard;
-mod lazy;
 pub mod log;
 pub mod place;
 pub mod recorder;
@@ -58,6 +57,8 @@ pub struct Task {
     pub budget: Option<Duration>,
     /// Device errors.
     pub faults: Vec<DeviceFault>,
+    /// One session in so many has one of them.
+    pub faulty_every: u64,
     /// Seed.
     pub seed: u64,
     /// Workers.
@@ -104,6 +105,9 @@ pub fn run(
             report.environment = Some(text);
         }
     }
+    let child = report.power.iter().map(|row| row.examiner_kib).max().unwrap_or(0);
+    let children = child * task.jobs as u64;
+    report.memory_kib = Some(crew::peak_kib(std::process::id()) + children);
     report.interrupted |= interrupt.wished();
     report.elapsed_s = begun.elapsed().as_secs_f64();
     report.judge();

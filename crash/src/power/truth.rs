@@ -7,6 +7,8 @@
 //! - V1: it has every write that was read before the power went, where that write asked for a sync.
 //! - D3 again: it has no write that had not been issued yet.
 //! - A1: a cut lies between two writes, never inside one.
+//! - D3 of a checkpoint: it has every write that had returned before it began, and none that was
+//!   issued after it returned.
 //! - Writes that failed have no sequence: they follow the last acknowledged one in any order, each
 //!   whole or not at all.
 //! - A device that lies about its syncs takes floors away, and nothing else.
@@ -44,9 +46,22 @@ const NEVER: usize = usize::MAX;
 struct Placed {
     write: Write,
     issued: usize,
+    returned: usize,
     durable: usize,
     /// Where it was read, having asked for a sync.
     seen: usize,
+}
+
+/// A checkpoint that returned, and what it may show.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Copied {
+    /// The name of its directory.
+    pub name: String,
+    /// Hashes of states.
+    pub states: Vec<u64>,
+    begun: usize,
+    /// Where in the log it returned.
+    pub done: usize,
 }
 
 /// All that a workload told, over all of its lives.
@@ -59,6 +74,8 @@ pub struct Truth {
     /// The hashes of the cuts: of the first `n` writes.
     hashes: Vec<u64>,
     by_hash: BTreeMap<u64, Vec<usize>>,
+    /// Checkpoints that returned, in that order.
+    copies: Vec<Copied>,
     /// Calls that returned.
     pub done: u64,
     /// What failed, in words.
@@ -101,9 +118,11 @@ impl Truth {
             acked = acked.max(tale.acked);
             truth.done += tale.done;
             truth.place(&life, tale.writes);
+            truth.place_copies(number, &life);
         }
         truth.order.sort_by_key(|placed| placed.write.seq);
         truth.fold();
+        truth.judge_copies();
         if !faulty && let Some(write) = truth.doubt.first() {
             let got = format!("step {} of writer {} never returned", write.n, write.writer);
             return Err(Fault::new("B1", "a life of the workload", "an end of every call", got));
@@ -138,11 +157,14 @@ impl Truth {
     fn place(&mut self, life: &Told, writes: Vec<Write>) {
         let ended = life.notes.iter().position(|note| note.kind == Kind::Ended);
         let ended = ended.map_or(NEVER, |note| life.at[note]);
-        let mut seen = BTreeMap::new();
+        let (mut seen, mut returned) = (BTreeMap::new(), BTreeMap::new());
         for (note, at) in life.notes.iter().zip(&life.at) {
-            if note.kind == Kind::Seen {
-                seen.entry((note.writer, note.n)).or_insert(*at);
-            }
+            let places = match note.kind {
+                Kind::Seen => &mut seen,
+                Kind::Done => &mut returned,
+                _ => continue,
+            };
+            places.entry((note.writer, note.n)).or_insert(*at);
         }
         for write in writes {
             if write.seq.is_none() {
@@ -151,10 +173,43 @@ impl Truth {
             }
             // What is acknowledged is durable once the database is closed.
             let durable = write.durable.map_or(NEVER, |note| life.at[note]).min(ended);
-            let seen = seen.get(&(write.writer, write.n)).copied().unwrap_or(NEVER);
+            let step = (write.writer, write.n);
+            let seen = seen.get(&step).copied().unwrap_or(NEVER);
+            let returned = returned.get(&step).copied().unwrap_or(NEVER);
             let issued = life.at[write.issued];
-            self.order.push(Placed { write, issued, durable, seen });
+            self.order.push(Placed { write, issued, returned, durable, seen });
         }
+    }
+
+    fn place_copies(&mut self, number: u32, life: &Told) {
+        let mut begun = 0;
+        for (note, &at) in life.notes.iter().zip(&life.at) {
+            match note.kind {
+                Kind::Copying => begun = at,
+                Kind::Copied => {
+                    let name = plan::copy_name(number, note.n);
+                    self.copies.push(Copied { name, states: Vec::new(), begun, done: at });
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// What each checkpoint may show, now that the order is known.
+    fn judge_copies(&mut self) {
+        for copy in &mut self.copies {
+            let before = |placed: &Placed| placed.returned < copy.begun;
+            let least = self.order.iter().rposition(before).map_or(0, |index| index + 1);
+            let behind = |placed: &Placed| placed.issued > copy.done;
+            let most = self.order.iter().position(behind).unwrap_or(self.order.len());
+            copy.states = self.hashes[least..=most.max(least)].to_vec();
+        }
+    }
+
+    /// Checkpoints that had returned before `at`, in that order.
+    #[must_use]
+    pub fn copies_at(&self, at: usize) -> &[Copied] {
+        &self.copies[..self.copies.partition_point(|copy| copy.done < at)]
     }
 
     fn fold(&mut self) {

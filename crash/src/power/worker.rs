@@ -29,11 +29,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 /// Images of one session, at the most.
-const SESSION_IMAGES: u64 = 400;
+const SESSION_IMAGES: u64 = 200;
 /// And in a short run.
 const SESSION_IMAGES_MIN: u64 = 20;
-/// One session in so many has a device error.
-const FAULTY_EVERY: u64 = 4;
 
 /// What all workers know.
 pub(super) struct Board {
@@ -159,10 +157,11 @@ pub(super) fn work(
         // The first worker's first session on each file system is run without the recorder, too.
         let measure = number == 0 && !std::mem::replace(&mut ground.measured, true);
         let crew = Crew::new(&task.program, &ground.place);
-        let mut checker = Checker::new(&ground.place, crew, Seed(seed));
+        let mut checker = Checker::new(&ground.place, crew, Seed(seed), task.parent());
         let ground = &*ground;
         let once = Once { board, task, dir, stop, seed, session, images, measure };
         let done = once.run(ground, &mut checker);
+        checker.row.examiner_kib = checker.crew.peak_kib();
         board.done(fs, images, &checker.row);
         checker.crew.end();
         if let Err(fault) = done {
@@ -195,11 +194,11 @@ struct Once<'a> {
 
 impl Once<'_> {
     fn run(&self, ground: &Ground, checker: &mut Checker<'_>) -> Result<(), Fault> {
-        let faulty =
-            !self.task.faults.is_empty() && self.session % FAULTY_EVERY == FAULTY_EVERY - 1;
+        let every = self.task.faulty_every;
+        let faulty = !self.task.faults.is_empty() && self.session % every == every - 1;
         let begun = Instant::now();
         if faulty {
-            let which = (self.session / FAULTY_EVERY) as usize % self.task.faults.len();
+            let which = (self.session / every) as usize % self.task.faults.len();
             let fault = self.task.faults[which];
             let done = faults::run(&self.task.program, checker, &ground.base, fault, self.seed);
             checker.row.checking_s += begun.elapsed().as_secs_f64();

@@ -32,8 +32,14 @@ pub struct PowerRow {
     pub torn: u64,
     /// Images that the file system refused to mount.
     pub refused: u64,
-    /// Those among them without a torn write.
+    /// Those among them that a failing device left.
+    pub refused_failed: u64,
+    /// Those among them without a torn write, on a device that did what it was told.
     pub refused_whole: u64,
+    /// Checkpoints looked at in images.
+    pub copies: u64,
+    /// KiB that a process which examines held at the most.
+    pub examiner_kib: u64,
     /// Images that showed less than all acknowledged writes.
     pub behind: u64,
     /// Images that had to show something.
@@ -70,7 +76,10 @@ impl PowerRow {
         self.duplicates += other.duplicates;
         self.lossy += other.lossy;
         self.torn += other.torn;
+        self.copies += other.copies;
+        self.examiner_kib = self.examiner_kib.max(other.examiner_kib);
         self.refused += other.refused;
+        self.refused_failed += other.refused_failed;
         self.refused_whole += other.refused_whole;
         self.behind += other.behind;
         self.durable_behind += other.durable_behind;
@@ -101,7 +110,9 @@ pub struct ContainRow {
     pub calls: u64,
     /// Sequences of three calls.
     pub sequences: u64,
-    /// Images mounted and read.
+    /// Moments judged.
+    pub moments: u64,
+    /// Images mounted and read; equal ones of a session once.
     pub images: u64,
     /// Distinct states among them, by sequence.
     pub states: u64,
@@ -109,12 +120,16 @@ pub struct ContainRow {
     pub outside: u64,
     /// Images that the file system refused to mount.
     pub refused: u64,
-    /// Those among them without a torn write.
+    /// Those among them that a failing device left.
+    pub refused_failed: u64,
+    /// Those among them without a torn write, on a device that did what it was told.
     pub refused_whole: u64,
     /// Images with a torn block that could not be read whole.
     pub unreadable: u64,
     /// Writes and flushes that the device refused.
     pub device_errors: u64,
+    /// What was seen of syncs that failed and of what came after them.
+    pub failed_syncs: BTreeMap<String, u64>,
     /// States that the simulated disk draws for the moments of the sequences.
     pub simulated: u64,
     /// Those of them that were seen.
@@ -127,13 +142,18 @@ impl ContainRow {
         self.sessions += other.sessions;
         self.calls += other.calls;
         self.sequences += other.sequences;
+        self.moments += other.moments;
         self.images += other.images;
         self.states += other.states;
         self.outside += other.outside;
         self.refused += other.refused;
+        self.refused_failed += other.refused_failed;
         self.refused_whole += other.refused_whole;
         self.unreadable += other.unreadable;
         self.device_errors += other.device_errors;
+        for (what, n) in &other.failed_syncs {
+            *self.failed_syncs.entry(what.clone()).or_default() += n;
+        }
         self.simulated += other.simulated;
         self.simulated_seen += other.simulated_seen;
     }

@@ -202,6 +202,10 @@ pub struct PowerArgs {
     /// Device errors, separated by commas, or "none".
     #[arg(long, value_name = "LIST", default_value = "all")]
     pub faults: Faults,
+    /// One session in so many has a device error.
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    pub faulty_every: u64,
     /// Holds the states that the file systems leave against the simulated disk, instead.
     #[arg(long)]
     pub contain: bool,
@@ -299,8 +303,11 @@ pub struct MutantsArgs {
     /// Go on to the other layers after the first kill.
     #[arg(long)]
     pub all_layers: bool,
-    /// List the seeded bugs and run nothing.
+    /// Power cuts on real file systems, on each of them, instead of the other layers.
     #[arg(long, conflicts_with = "all_layers")]
+    pub power: bool,
+    /// List the seeded bugs and run nothing.
+    #[arg(long, conflicts_with_all = ["all_layers", "power"])]
     pub list: bool,
     /// Seed of the layers.
     #[arg(long, value_name = "N|commit")]

@@ -220,8 +220,8 @@ fn run_mutants(args: &MutantsArgs) -> Done {
     let all = mutants::catalog::read_all(&mutants::dir(&workspace)).map_err(usage)?;
     let mut chosen = mutants::catalog::choose(all, &args.ids).map_err(usage)?;
     if args.list {
-        let page = mutants::list_page(&chosen);
-        let json = mutants::list_json(&chosen);
+        let page = mutants::list::page(&chosen);
+        let json = mutants::list::json(&chosen);
         output.deliver_parts(&page, &json, &[], 0.0).map_err(environment)?;
         return Ok(0);
     }
@@ -234,7 +234,11 @@ fn run_mutants(args: &MutantsArgs) -> Done {
     report.shard = args.work.shard.map(|shard| shard.to_string()).unwrap_or_default();
     report.jobs = u64::from(jobs(args.work.jobs));
     let order = layers::Order { seed: report.seed, jobs: jobs(args.work.jobs) };
-    let task = mutants::Task { mutants: chosen, all_layers: args.all_layers, order };
+    let (all_layers, power) = (args.all_layers, args.power);
+    if power {
+        check_power(&FileSystem::ALL)?;
+    }
+    let task = mutants::Task { mutants: chosen, all_layers, power, order };
     mutants::run(&workspace, &task, &mut report, &Interrupt::install());
     deliver(&output, &report)
 }
@@ -327,6 +331,15 @@ fn run_kill(args: &KillArgs) -> Done {
 /// longer to mount.
 const EXT4_IMAGES: u64 = 10_000;
 
+/// Whether this machine can cut the power under these file systems.
+fn check_power(systems: &[FileSystem]) -> Result<(), Refusal> {
+    let missing = place::missing(systems);
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(environment(format!("power needs {}", missing.join("; "))))
+}
+
 fn run_power(args: &PowerArgs) -> Done {
     let systems = match args.fs {
         Systems::Ext4 => vec![FileSystem::Ext4],
@@ -334,10 +347,7 @@ fn run_power(args: &PowerArgs) -> Done {
         Systems::Btrfs => vec![FileSystem::Btrfs],
         Systems::All => FileSystem::ALL.to_vec(),
     };
-    let missing = place::missing(&systems);
-    if !missing.is_empty() {
-        return Err(environment(format!("power needs {}", missing.join("; "))));
-    }
+    check_power(&systems)?;
     let refused = |error| environment(format!("a mount namespace: {error}"));
     place::enter().map_err(refused)?;
     let Begin { output, mut report, .. } = begin("power", &args.output, args.seed)?;
@@ -360,6 +370,7 @@ fn run_power(args: &PowerArgs) -> Done {
         quota: systems.into_iter().map(|system| (system, images(system))).collect(),
         budget,
         faults: args.faults.0.clone(),
+        faulty_every: args.faulty_every,
         seed: report.seed,
         jobs: usize::from(workers),
         contain: args.contain,

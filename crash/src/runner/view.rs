@@ -30,6 +30,7 @@ pub fn page(report: &Report, files: &BTreeMap<String, String>) -> Page {
     }
     if !report.contain.is_empty() {
         page.section("States", vec![Block::Table(states(&report.contain))]);
+        page.section("Failed syncs", vec![Block::Table(failed_syncs(&report.contain))]);
     }
     if !report.mutants.is_empty() {
         page.section("Kill matrix", vec![Block::Table(kills(&report.mutants))]);
@@ -128,6 +129,9 @@ fn facts(report: &Report) -> Vec<(String, String)> {
     }
     if let Some(sequences) = report.sequences {
         fact("sequences", grouped(sequences));
+    }
+    if let Some(kib) = report.memory_kib {
+        fact("memory at the most, MiB", grouped(kib / 1024));
     }
     if let Some(kills) = report.kills_in_recovery {
         fact("kills in recovery", grouped(kills));
@@ -318,6 +322,20 @@ fn states(rows: &[ContainRow]) -> Table {
         cells.extend(counts.map(|n| grouped(n).into()));
         let unseen = (row.simulated - row.simulated_seen) as f64 / row.simulated.max(1) as f64;
         cells.push(format!("{:.0} %", unseen * 100.0).into());
+        table.row(cells);
+    }
+    table
+}
+
+fn failed_syncs(rows: &[ContainRow]) -> Table {
+    let names: Vec<&str> = rows.iter().map(|row| &*row.fs).collect();
+    let mut table = Table::new(&[&["what was seen"], &names[..]].concat());
+    let seen: std::collections::BTreeSet<&str> =
+        rows.iter().flat_map(|row| row.failed_syncs.keys().map(|what| &**what)).collect();
+    for what in seen {
+        let mut cells = vec![Cell::from(what)];
+        let count = |row: &ContainRow| row.failed_syncs.get(what).copied().unwrap_or(0);
+        cells.extend(rows.iter().map(|row| Cell::from(grouped(count(row)))));
         table.row(cells);
     }
     table

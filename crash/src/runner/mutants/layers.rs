@@ -7,6 +7,7 @@
 //! - The unmutated engine runs the same layers with the same seed and budgets.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "outside the engine")]
 
+use crate::power::place::FileSystem;
 use crate::report::{Failure, Report, Verdict};
 use std::io::{Read, Seek};
 use std::path::Path;
@@ -33,6 +34,8 @@ pub enum Way {
     Cases(u64),
     /// As tests of a package of the mutated workspace.
     Tests(&'static [&'static str]),
+    /// By the mutated runner's `power` on this file system, so many images.
+    Power(FileSystem, u64),
 }
 
 /// Every layer, in order of cost.
@@ -48,6 +51,17 @@ pub const LAYERS: &[Layer] = &[
     layer("SCHED", Way::Tests(&["--package", "kiban-loom"]), 600, "loom: kernels, bounded"),
     layer("SxC", Way::Cases(3000), 600, "schedules of the shared handle, with crashes inside"),
 ];
+
+/// The layers that need root and a machine with the devices: never among the others.
+pub const POWER: &[Layer] = &[
+    power("POWER-ext4", FileSystem::Ext4),
+    power("POWER-xfs", FileSystem::Xfs),
+    power("POWER-btrfs", FileSystem::Btrfs),
+];
+
+const fn power(name: &'static str, system: FileSystem) -> Layer {
+    layer(name, Way::Power(system, 400), 240, "power cuts and device errors on this file system")
+}
 
 const fn layer(name: &'static str, way: Way, limit_s: u64, what: &'static str) -> Layer {
     Layer { name, what, way, limit_s }
@@ -105,6 +119,24 @@ pub fn run(binary: &Path, layer: &Layer, cases: u64, order: Order) -> End {
         Ok(Some(ended)) => judge(&ended),
         Err(why) => End::Trouble(why),
     }
+}
+
+/// Runs `images` images and every device error that a table can meet on `system`, with the mutated
+/// `binary`. It ends in time by itself, so that it leaves nothing mounted.
+#[must_use]
+pub fn run_power(
+    binary: &Path,
+    layer: &Layer,
+    (system, images): (FileSystem, u64),
+    order: Order,
+) -> End {
+    let mut command = Command::new(binary);
+    command.args(["power", "--json", "--fs", system.name()]);
+    command.args(["--images", &images.to_string(), "--seed", &order.seed.to_string()]);
+    command.args(["--budget", &format!("{}s", layer.limit_s / 2)]);
+    command.args(["--faults", "write-once,flush-once", "--faulty-every", "2"]);
+    execute(&mut command, Duration::from_secs(layer.limit_s))
+        .map_or_else(End::Trouble, |ended| ended.as_ref().map_or(End::Hung, judge))
 }
 
 /// Runs a layer that is tests of a package; they count no cases.

@@ -13,14 +13,14 @@
 
 pub mod catalog;
 pub mod layers;
+pub mod list;
 pub mod scratch;
 
 use crate::report::{MutantResult, Report};
 use crate::runner::interrupt::Interrupt;
-use crate::runner::page::{Block, Page};
 use crate::runner::progress::{Length, Progress};
 use catalog::Mutant;
-use layers::{End, LAYERS, Layer, Order, Way};
+use layers::{End, LAYERS, Layer, Order, POWER, Way};
 use scratch::{Scratch, Trouble};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -32,8 +32,21 @@ pub struct Task {
     pub mutants: Vec<Mutant>,
     /// Whether to go on after the first kill.
     pub all_layers: bool,
+    /// Power cuts on real file systems, on each of them, instead of the layers that need no more
+    /// than a directory.
+    pub power: bool,
     /// Seed and workers of each layer.
     pub order: Order,
+}
+
+impl Task {
+    fn layers(&self) -> &'static [Layer] {
+        if self.power { POWER } else { LAYERS }
+    }
+
+    fn order_for(&self, mutant: &Mutant) -> Vec<usize> {
+        if self.power { (0..POWER.len()).collect() } else { layers::order_for(&mutant.layer) }
+    }
 }
 
 /// Where the seeded bugs are.
@@ -66,17 +79,18 @@ fn run_all(
 ) -> Result<(), Trouble> {
     progress.say(0, "control: copying and building the unmutated engine");
     let mut scratch = Scratch::prepare(workspace)?;
-    let cheap = LAYERS.iter().filter(|layer| matches!(layer.way, Way::Cases(_)));
+    let cheap = task.layers().iter().filter(|layer| !matches!(layer.way, Way::Tests(_)));
     if !control(&mut scratch, cheap, task, report, progress)? || interrupt.wished() {
         return Ok(());
     }
-    let mut reached = vec![false; LAYERS.len()];
+    let layers = task.layers();
+    let mut reached = vec![false; layers.len()];
     for (at, mutant) in task.mutants.iter().enumerate() {
         let done = at as u64 + 1;
         progress.say(done, &format!("{}: building", mutant.id));
         let begin = |layer: usize| {
             reached[layer] = true;
-            progress.say(done, &format!("{}: {}", mutant.id, LAYERS[layer].name));
+            progress.say(done, &format!("{}: {}", mutant.id, layers[layer].name));
         };
         let result = try_one(&mut scratch, mutant, task, begin)?;
         if interrupt.wished() {
@@ -85,7 +99,7 @@ fn run_all(
         report.mutants.push(result);
     }
     // Tests take long to build: the control runs those that some seeded bug has got to.
-    let dear = (0..LAYERS.len()).filter(|&at| reached[at]).map(|at| &LAYERS[at]);
+    let dear = (0..layers.len()).filter(|&at| reached[at]).map(|at| &layers[at]);
     let dear = dear.filter(|layer| matches!(layer.way, Way::Tests(_)));
     if control(&mut scratch, dear, task, report, progress)? {
         report.control = Some("alive".to_owned());
@@ -136,8 +150,8 @@ fn try_one(
         Err(trouble) => return Err(trouble),
     };
     let mut silent: Option<&Layer> = None;
-    for at in layers::order_for(&mutant.layer) {
-        let layer = &LAYERS[at];
+    for at in task.order_for(mutant) {
+        let layer = &task.layers()[at];
         begin(at);
         let begun = Instant::now();
         let end = match run_layer(scratch, &binary, layer, task.order) {
@@ -160,7 +174,7 @@ fn try_one(
             }
             other => note(&mut result, layer, &other),
         }
-        if result.killed && !task.all_layers {
+        if result.killed && !task.all_layers && !task.power {
             return Ok(result);
         }
     }
@@ -181,6 +195,9 @@ fn run_layer(
 ) -> Result<End, Trouble> {
     let which = match layer.way {
         Way::Cases(cases) => return Ok(layers::run(binary, layer, cases, order)),
+        Way::Power(system, images) => {
+            return Ok(layers::run_power(binary, layer, (system, images), order));
+        }
         Way::Tests(which) => which,
     };
     let mut command = scratch.build_tests(which)?;
@@ -228,43 +245,4 @@ fn describe(end: &End) -> String {
         End::Interrupted => "interrupted".to_owned(),
         End::Trouble(why) => why.clone(),
     }
-}
-
-/// The catalogue as a page.
-#[must_use]
-pub fn list_page(mutants: &[Mutant]) -> Page {
-    let mut page = Page {
-        title: "seeded bugs".to_owned(),
-        verdict: format!("{} seeded bugs.", mutants.len()),
-        ..Page::default()
-    };
-    for mutant in mutants {
-        let fact = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        let mut files: Vec<String> =
-            mutant.edits.iter().map(|edit| edit.file.display().to_string()).collect();
-        files.dedup();
-        let facts = vec![
-            fact("origin", &mutant.origin),
-            fact("promise", &mutant.promise),
-            fact("layer", &mutant.layer),
-            fact("changes", &files.join(" ")),
-        ];
-        page.section(&mutant.id, vec![Block::Facts(facts), Block::Verbatim(mutant.story.clone())]);
-    }
-    page
-}
-
-/// The catalogue as JSON.
-#[must_use]
-pub fn list_json(mutants: &[Mutant]) -> String {
-    let list: Vec<_> = mutants
-        .iter()
-        .map(|mutant| {
-            serde_json::json!({
-                "id": mutant.id, "origin": mutant.origin, "promise": mutant.promise,
-                "layer": mutant.layer, "story": mutant.story,
-            })
-        })
-        .collect();
-    serde_json::json!({"command": "mutants", "list": list}).to_string()
 }
