@@ -12,87 +12,37 @@
 //! - A state outside the model is a hole in the model, and fails the run; the run goes on.
 //! - How tight the model is, is counted on the sequences: states that it has, and those of them
 //!   that were seen.
-//! - With device errors, a sequence ends at the first call that failed.
+//! - With device errors, a sequence ends at the first call that failed; what a failed sync leaves
+//!   is asked by sessions of their own (`failed`).
+//! - Equal images are mounted once, and judged for each moment.
+//!
+//! `steps` are the calls, `view` is what is read back.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "outside the engine")]
 
-use super::log::{Cut, Entry, Folder, Kept, Pages};
+use super::log::{Cut, Entry, Folder, Image, Kept, Pages};
 use super::place::Place;
 use super::recorder::{On, Rule, Trouble};
 use super::tap::{Call, Tap, replay};
-use crate::disk::{Disk, Listing, Seen, Snapshot};
-use crate::kill::plan;
+use crate::disk::{Listing, Seen, Snapshot};
 use crate::kill::wire::{Kind, Teller};
 use crate::report::ContainRow;
-use kiban::env::Env;
-use kiban::env::fs::{File, Fs};
+use failed::Failed;
 use kiban::env::os::OsFs;
-use kiban::{Kiban, KibanOptions};
 use kiban_model::generate::{Seed, Source};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
-use xxhash_rust::xxh3::xxh3_64;
+use steps::{Step, follow, live, prepare, sequences};
+use view::{hash, listing, tightness};
 
-/// One call of a sequence, on the files `a`, which is there and durable, and `b`, which is not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[allow(missing_docs, reason = "their names say what they do")]
-pub enum Step {
-    CreateB,
-    WriteA,
-    WriteB,
-    SyncDataA,
-    SyncAllB,
-    ShortenA,
-    PreallocateB,
-    RenameAb,
-    RenameBa,
-    LinkAb,
-    UnlinkA,
-    Mkdir,
-    SyncDir,
-}
+mod failed;
+mod steps;
+mod view;
 
-const STEPS: [Step; 13] = [
-    Step::CreateB,
-    Step::WriteA,
-    Step::WriteB,
-    Step::SyncDataA,
-    Step::SyncAllB,
-    Step::ShortenA,
-    Step::PreallocateB,
-    Step::RenameAb,
-    Step::RenameBa,
-    Step::LinkAb,
-    Step::UnlinkA,
-    Step::Mkdir,
-    Step::SyncDir,
-];
-/// Calls of a sequence.
-const LENGTH: usize = 3;
 /// Sequences of one session.
 const SEQUENCES: usize = 12;
-
-/// All sequences in which no call is void: `b` is used only once it was created.
-#[must_use]
-pub fn sequences() -> Vec<Vec<Step>> {
-    let mut all: Vec<Vec<Step>> = vec![Vec::new()];
-    for _ in 0..LENGTH {
-        let longer = |sequence: &Vec<Step>| -> Vec<Vec<Step>> {
-            let next = STEPS.iter().filter(|step| {
-                let needs_b = matches!(
-                    step,
-                    Step::WriteB | Step::SyncAllB | Step::PreallocateB | Step::RenameBa
-                );
-                let made = sequence.contains(&Step::CreateB);
-                if **step == Step::CreateB { !made } else { !needs_b || made }
-            });
-            next.map(|step| [&sequence[..], &[*step]].concat()).collect()
-        };
-        all = all.iter().flat_map(longer).collect();
-    }
-    all
-}
+/// Sessions with a failed sync.
+const FAILED: usize = 60;
 
 /// What a session does.
 #[derive(Clone, Debug)]
@@ -103,9 +53,11 @@ pub(crate) enum Work {
     Sequences(Vec<Vec<Step>>),
     /// One of them, with a device error.
     Faulty(Vec<Step>, u64),
+    /// A sync that fails, and what follows.
+    Failed(u64),
 }
 
-/// All sessions, in an order that the seed says.
+/// All sessions, in an order that the seed says: the kinds by turns, each to its end.
 pub(crate) fn works(seed: u64, engine: usize) -> Vec<Work> {
     let draw = &mut Seed(seed);
     let mut all = sequences();
@@ -114,9 +66,16 @@ pub(crate) fn works(seed: u64, engine: usize) -> Vec<Work> {
     }
     let faulty: Vec<Work> =
         all.iter().step_by(16).map(|s| Work::Faulty(s.clone(), draw.draw(u64::MAX))).collect();
-    let engine = (0..engine as u64).map(|n| Work::Engine(seed.wrapping_add(n)));
-    let plain = all.chunks(SEQUENCES).map(|some| Work::Sequences(some.to_vec()));
-    engine.chain(plain).chain(faulty).collect()
+    let engine = (0..engine as u64).map(|n| Work::Engine(seed.wrapping_add(n))).collect();
+    let plain = all.chunks(SEQUENCES).map(|some| Work::Sequences(some.to_vec())).collect();
+    let failed: Vec<Work> = (0..FAILED).map(|_| Work::Failed(draw.draw(u64::MAX))).collect();
+    let mut works: Vec<(usize, Work)> = Vec::new();
+    for kind in [engine, plain, faulty, failed] {
+        let whole = kind.len().max(1);
+        works.extend(kind.into_iter().enumerate().map(|(i, work)| (i * 10_000 / whole, work)));
+    }
+    works.sort_by_key(|(place, _)| *place);
+    works.into_iter().map(|(_, work)| work).collect()
 }
 
 /// A state outside the model.
@@ -133,6 +92,9 @@ struct Made {
     calls: Vec<Call>,
     /// Where each sequence's calls begin, and where they are written back; or the whole life's.
     windows: Vec<(usize, usize)>,
+    failed: Failed,
+    /// Whether the device refused anything.
+    device_failed: bool,
 }
 
 /// Does one session, and counts.
@@ -156,12 +118,17 @@ pub(crate) fn session(
             return Ok(vec![Outside { why, calls, at: "a call".to_owned() }]);
         }
     };
-    let mut looked = Looked { place, made: &made, snapshots: &snapshots, states: BTreeSet::new() };
+    outside.extend(made.failed.outside.iter().map(|why| {
+        let calls = made.calls.iter().map(|(did, _)| did.to_string()).collect();
+        Outside { why: why.clone(), calls, at: "while it ran".to_owned() }
+    }));
+    let mut looked = Looked::new(place, &made, &snapshots);
     let mut folder = Folder::new(&made.entries, (**base).clone());
     let draw = &mut Seed(seed);
     row.sessions += 1;
     for window in &made.windows {
         looked.states.clear();
+        looked.last = None;
         for cut in cuts(&made.entries, *window, draw) {
             if over() {
                 break;
@@ -176,6 +143,7 @@ pub(crate) fn session(
             tightness(&snapshots[window.0..=window.1], &looked.states, row);
         }
         row.states += looked.states.len() as u64;
+        looked.settle(row);
     }
     row.outside += outside.len() as u64;
     Ok(outside)
@@ -188,7 +156,7 @@ fn make(place: &Place, base: &Arc<Pages>, work: &Work, row: &mut ContainRow) -> 
     drop(disk);
     let mounted = place.mount()?;
     let tap = Arc::new(Tap::new(Arc::new(OsFs), place.at(), Teller::to(place.notes()?)));
-    let mut windows = Vec::new();
+    let (mut windows, mut failed) = (Vec::new(), Failed::default());
     match work {
         Work::Engine(seed) => {
             live(&tap, place.at(), *seed)?;
@@ -211,121 +179,19 @@ fn make(place: &Place, base: &Arc<Pages>, work: &Work, row: &mut ContainRow) -> 
             windows.push(window?);
             row.device_errors += hits;
         }
+        Work::Failed(draw) => {
+            failed = failed::fail(&tap, place.at(), &|| place.recorder.disk(), *draw, row)?;
+            windows.push(failed.window);
+            row.device_errors += failed.hits;
+        }
     }
     row.calls += tap.count() as u64;
+    let device_failed = matches!(work, Work::Faulty(..) | Work::Failed(_));
     mounted.unmount()?;
     let mut disk = place.recorder.disk();
     let entries = disk.recorded();
     disk.forget();
-    Ok(Made { entries, calls: tap.calls(), windows })
-}
-
-/// A short life of a database, through every protocol.
-fn live(tap: &Arc<Tap>, at: &Path, seed: u64) -> io::Result<()> {
-    let run = || -> kiban::Result<()> {
-        let (dir, draw) = (at.join("db"), &mut Seed(seed));
-        for life in 0..2 {
-            let fs: Arc<dyn Fs> = tap.clone();
-            let options: KibanOptions = plan::options(seed, life);
-            let mut db = Kiban::open(&dir, options.env(Env { fs, ..Env::os() }))?;
-            for n in 0..14 {
-                let id = plan::value_id(life, 0, n, 0);
-                let (key, value) = (plan::key(draw.below(40) as u32), plan::value(id));
-                match draw.below(8) {
-                    0 => drop(db.put_durable(key, value)?),
-                    1 => drop(db.delete(key)?),
-                    2 => db.sync()?,
-                    3 => db.flush()?,
-                    _ => drop(db.put(key, value)?),
-                }
-            }
-            db.flush()?;
-            db.compact_range::<&[u8]>(..)?;
-            if life == 0 {
-                db.checkpoint(at.join("copy"))?;
-            }
-            db.close()?;
-        }
-        Ok(())
-    };
-    run().map_err(|error| io::Error::other(format!("a life of the engine: {error}")))
-}
-
-fn dir_of(at: &Path, number: usize) -> std::path::PathBuf {
-    at.join(format!("s{number:02}"))
-}
-
-/// A directory with a file, all durable.
-fn prepare(tap: &Tap, at: &Path, number: usize) -> io::Result<()> {
-    let dir = dir_of(at, number);
-    tap.mkdir(&dir)?;
-    let a = tap.create(&dir.join("a"))?;
-    a.write_at(0, &[b'a'; 700])?;
-    a.sync_all()?;
-    tap.sync_dir(&dir)?;
-    tap.sync_dir(at)
-}
-
-/// Makes the calls of a sequence, and has the kernel write back what they left.
-fn follow(
-    tap: &Tap,
-    at: &Path,
-    number: usize,
-    sequence: &[Step],
-    prepared: bool,
-) -> io::Result<(usize, usize)> {
-    if !prepared {
-        prepare(tap, at, number)?;
-    }
-    let dir = dir_of(at, number);
-    let a = tap.open(&dir.join("a"), kiban::env::fs::OpenMode::ReadWrite)?;
-    let mut b: Option<Arc<dyn File>> = None;
-    let begin = tap.count();
-    for step in sequence {
-        let failed = take(tap, &dir, &*a, &mut b, *step).err();
-        // That a name is missing or taken is an answer; a device error is an end.
-        if failed.is_some_and(|error| {
-            !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists)
-        }) {
-            break;
-        }
-    }
-    drop(b);
-    drop(a);
-    let end = tap.count();
-    // What is written back meanwhile is in doubt. A device error is told in the calls.
-    let _ = tap.sync_fs();
-    Ok((begin, end))
-}
-
-fn take(
-    tap: &Tap,
-    dir: &Path,
-    a: &dyn File,
-    b: &mut Option<Arc<dyn File>>,
-    step: Step,
-) -> io::Result<()> {
-    let (name_a, name_b) = (dir.join("a"), dir.join("b"));
-    let file =
-        |b: &Option<Arc<dyn File>>| b.clone().ok_or(io::Error::from(io::ErrorKind::NotFound));
-    match step {
-        Step::CreateB => {
-            *b = Some(tap.create(&name_b)?);
-            Ok(())
-        }
-        Step::WriteA => a.write_at(300, &[b'A'; 900]).map(drop),
-        Step::WriteB => file(b)?.write_at(0, &[b'B'; 5000]).map(drop),
-        Step::SyncDataA => a.sync_data(),
-        Step::SyncAllB => file(b)?.sync_all(),
-        Step::ShortenA => a.set_len(200),
-        Step::PreallocateB => file(b)?.preallocate(8192),
-        Step::RenameAb => tap.rename(&name_a, &name_b),
-        Step::RenameBa => tap.rename(&name_b, &name_a),
-        Step::LinkAb => tap.link(&name_a, &name_b),
-        Step::UnlinkA => tap.unlink(&name_a),
-        Step::Mkdir => tap.mkdir(&dir.join("d")),
-        Step::SyncDir => tap.sync_dir(dir),
-    }
+    Ok(Made { entries, calls: tap.calls(), windows, failed, device_failed })
 }
 
 /// The number of the call that a note tells, if it is of this kind.
@@ -362,9 +228,35 @@ struct Looked<'a> {
     snapshots: &'a [Snapshot],
     /// Of the window at hand.
     states: BTreeSet<u64>,
+    /// What the last cut that kept everything showed.
+    last: Option<Listing>,
+    /// What images showed, by their digests; nothing where that can't be asked.
+    known: BTreeMap<u64, Option<Listing>>,
 }
 
-impl Looked<'_> {
+impl<'a> Looked<'a> {
+    fn new(place: &'a Place, made: &'a Made, snapshots: &'a [Snapshot]) -> Self {
+        let (states, known) = (BTreeSet::new(), BTreeMap::new());
+        Self { place, made, snapshots, states, last: None, known }
+    }
+
+    /// Counts what is left in the end of what a failed sync should have covered.
+    fn settle(&self, row: &mut ContainRow) {
+        let (Some(last), failed) = (&self.last, &self.made.failed) else { return };
+        if let (Some((old, new)), Some(Seen::File(bytes))) = (&failed.contents, last.get("/s00/a"))
+            && let Ok(kind) = failed::kind(bytes, old, new)
+        {
+            failed::count(row, &format!("in the end: {kind}"));
+        }
+        if failed.is_name {
+            let is_there = last.contains_key("/s00/b");
+            failed::count(
+                row,
+                if is_there { "in the end: the name" } else { "in the end: no name" },
+            );
+        }
+    }
+
     /// Mounts one image and asks the model.
     fn look(
         &mut self,
@@ -373,39 +265,71 @@ impl Looked<'_> {
         row: &mut ContainRow,
     ) -> io::Result<Option<Outside>> {
         let image = folder.image(cut);
+        row.moments += 1;
+        let digest = image.digest;
+        if !self.known.contains_key(&digest) {
+            match self.read(image, row)? {
+                Ok(listing) => drop(self.known.insert(digest, listing)),
+                Err(why) => return Ok(Some(self.outside(cut, why))),
+            }
+        }
+        let Some(Some(listing)) = self.known.get(&digest) else { return Ok(None) };
+        if cut.kept == Kept::All {
+            self.last = Some(listing.clone());
+        }
+        self.states.insert(hash(listing));
+        let done = self.done(cut.at);
+        let Err(why) = self.snapshots[done].admits(listing) else { return Ok(None) };
+        match self.snapshots.get(done + 1).map(|next| next.admits(listing)) {
+            Some(Ok(())) => Ok(None),
+            _ => Ok(Some(self.outside(cut, why))),
+        }
+    }
+
+    /// Counts an image that can't be mounted. One without a torn write, on a device that did what
+    /// it was told, is told of.
+    fn count_refused(&self, error: &io::Error, torn: bool, row: &mut ContainRow) {
+        row.refused += 1;
+        if self.made.device_failed {
+            row.refused_failed += 1;
+        } else if !torn {
+            row.refused_whole += 1;
+            eprintln!("warning: {} refused an image: {error}", row.fs);
+        }
+    }
+
+    /// What an image shows; nothing where a torn block of the file system's own is in the way,
+    /// which is class M; in words, what should not be.
+    fn read(
+        &self,
+        image: Image,
+        row: &mut ContainRow,
+    ) -> io::Result<Result<Option<Listing>, String>> {
         let torn = image.torn > 0;
         self.place.recorder.disk().show(image);
         let mounted = self.place.mount();
-        let listing = match &mounted {
-            Ok(_) => listing(self.place.at()),
-            Err(_) => Ok(Listing::new()),
+        let seen = match &mounted {
+            Ok(_) => listing(self.place.at()).map(Some),
+            Err(error) => {
+                self.count_refused(error, torn, row);
+                Ok(None)
+            }
         };
-        let is_there = mounted.is_ok();
         if let Ok(mounted) = mounted {
             mounted.unmount()?;
         }
         self.place.recorder.disk().forget();
-        if !is_there {
-            row.refused += 1;
-            row.refused_whole += u64::from(!torn);
-            return Ok(None);
-        }
-        row.images += 1;
-        let listing = match listing {
-            Ok(listing) => listing,
-            // What a torn block of the file system's own makes unreadable is class M.
+        match seen {
+            Ok(None) => Ok(Ok(None)),
             Err(_) if torn => {
                 row.unreadable += 1;
-                return Ok(None);
+                Ok(Ok(None))
             }
-            Err(error) => return Ok(Some(self.outside(cut, error.to_string()))),
-        };
-        self.states.insert(hash(&listing));
-        let done = self.done(cut.at);
-        let Err(why) = self.snapshots[done].admits(&listing) else { return Ok(None) };
-        match self.snapshots.get(done + 1).map(|next| next.admits(&listing)) {
-            Some(Ok(())) => Ok(None),
-            _ => Ok(Some(self.outside(cut, why))),
+            Err(error) => Ok(Err(error.to_string())),
+            Ok(seen) => {
+                row.images += 1;
+                Ok(Ok(seen))
+            }
         }
     }
 
@@ -428,84 +352,16 @@ impl Looked<'_> {
     }
 }
 
-/// Everything below a directory, but for what the file system itself puts there.
-fn listing(root: &Path) -> io::Result<Listing> {
-    let mut listing = Listing::new();
-    let mut todo = vec![(root.to_owned(), String::new())];
-    while let Some((dir, path)) = todo.pop() {
-        for entry in std::fs::read_dir(&dir)? {
-            let entry = entry?;
-            let name = entry.file_name().to_string_lossy().into_owned();
-            if path.is_empty() && name == "lost+found" {
-                continue;
-            }
-            let path = format!("{path}/{name}");
-            if entry.file_type()?.is_dir() {
-                todo.push((entry.path(), path.clone()));
-                listing.insert(path, Seen::Dir);
-            } else {
-                listing.insert(path, Seen::File(std::fs::read(entry.path())?));
-            }
-        }
-    }
-    Ok(listing)
-}
-
-fn hash(listing: &Listing) -> u64 {
-    let mut text = Vec::new();
-    for (path, seen) in listing {
-        text.extend_from_slice(path.as_bytes());
-        match seen {
-            Seen::Dir => text.push(0),
-            Seen::File(bytes) => {
-                text.push(1);
-                text.extend((bytes.len() as u64).to_le_bytes());
-                text.extend_from_slice(bytes);
-            }
-        }
-    }
-    xxh3_64(&text)
-}
-
-/// Images of each moment of a sequence that the simulated disk draws, at the most.
-const SIMULATED_MAX: usize = 200;
-
-/// How many states the model has for the moments of a sequence, and how many of them were seen.
-fn tightness(moments: &[Snapshot], seen: &BTreeSet<u64>, row: &mut ContainRow) {
-    let mut states = BTreeSet::new();
-    for snapshot in moments {
-        for image in snapshot.images(SIMULATED_MAX, 1) {
-            states.insert(hash(&simulated(&image.disk)));
-        }
-    }
-    row.simulated += states.len() as u64;
-    row.simulated_seen += states.intersection(seen).count() as u64;
-}
-
-fn simulated(disk: &Disk) -> Listing {
-    let mut listing: Listing = disk.dirs().into_iter().map(|path| (path, Seen::Dir)).collect();
-    for (path, _) in disk.files() {
-        if let Ok(bytes) = disk.get_file(&path) {
-            listing.insert(path, Seen::File(bytes));
-        }
-    }
-    listing
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn sequences_use_b_only_once_it_was_created() {
-        let all = sequences();
-        assert!(all.len() > 800, "{}", all.len());
-        assert!(all.iter().all(|sequence| sequence.len() == LENGTH));
-        assert!(!all.contains(&vec![Step::WriteB, Step::CreateB, Step::SyncDir]));
-        assert!(all.contains(&vec![Step::CreateB, Step::WriteB, Step::RenameBa]));
+    fn every_sequence_and_every_kind_of_session_has_its_turn() {
         let works = works(1, 3);
         let count = |of: fn(&Work) -> bool| works.iter().filter(|work| of(work)).count();
         assert_eq!(count(|work| matches!(work, Work::Engine(_))), 3);
-        assert_eq!(count(|w| matches!(w, Work::Sequences(_))), all.len().div_ceil(SEQUENCES));
+        let all = steps::sequences().len();
+        assert_eq!(count(|w| matches!(w, Work::Sequences(_))), all.div_ceil(SEQUENCES));
     }
 }

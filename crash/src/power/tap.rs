@@ -3,12 +3,13 @@
 //! Invariants
 //! - A call is told in the recorder's log before it is made and after it returned, so that each
 //!   position of that log lies between two calls or inside one.
-//! - The simulated disk hears the same calls in the same order. A sync that failed covers nothing
-//!   there; any other call that failed may have had its effect, as far as power loss goes.
+//! - The simulated disk hears the same calls in the same order. A sync that failed fails there,
+//!   too, so that what it should have covered stays in doubt whatever a retry says; any other call
+//!   that failed may have had its effect, as far as power loss goes.
 //! - One thread makes calls.
 #![allow(clippy::disallowed_types, reason = "outside the engine")]
 
-use crate::disk::{Disk, Fd, Snapshot};
+use crate::disk::{Disk, Errno, Fault, FaultPlan, Fd, Pages, Report, Rule, Snapshot};
 use crate::kill::wire::{Kind, Note, Teller};
 use kiban::env::fs::{File, Fs, LockGuard, LockKind, Mapped, OpenMode};
 use std::collections::BTreeMap;
@@ -263,7 +264,11 @@ pub fn replay(calls: &[Call]) -> Result<Vec<Snapshot>, String> {
     let mut files = BTreeMap::new();
     let mut snapshots = vec![disk.snapshot()];
     for (number, (did, ok)) in calls.iter().enumerate() {
-        let done = make(&mut disk, &mut files, did, *ok);
+        if !ok {
+            disk.plan.rules = failed_syncs();
+        }
+        let done = make(&mut disk, &mut files, did);
+        disk.plan = FaultPlan::default();
         if let (Err(error), true) = (done, ok) {
             return Err(format!("call {number}, {did}: the simulated disk answers {error}"));
         }
@@ -272,7 +277,13 @@ pub fn replay(calls: &[Call]) -> Result<Vec<Snapshot>, String> {
     Ok(snapshots)
 }
 
-fn make(disk: &mut Disk, files: &mut BTreeMap<usize, Fd>, did: &Did, ok: bool) -> io::Result<()> {
+/// Every sync fails, and lies ever after.
+fn failed_syncs() -> Vec<Rule> {
+    let file = Fault::Sync(Errno::EIO, Pages::New, Report::Caller);
+    [file, Fault::DirLie(Errno::EIO)].map(|fault| Rule::new(fault).times(u32::MAX)).to_vec()
+}
+
+fn make(disk: &mut Disk, files: &mut BTreeMap<usize, Fd>, did: &Did) -> io::Result<()> {
     let missing = || io::Error::from(io::ErrorKind::NotFound);
     let fd =
         |files: &BTreeMap<usize, Fd>, file: &usize| files.get(file).copied().ok_or_else(missing);
@@ -295,15 +306,12 @@ fn make(disk: &mut Disk, files: &mut BTreeMap<usize, Fd>, did: &Did, ok: bool) -
         Did::Link(from, to) => disk.link(Path::new(from), Path::new(to)),
         Did::Unlink(path) => disk.unlink(Path::new(path)),
         Did::Mkdir(path) => disk.mkdir(Path::new(path)),
-        Did::SyncDir(path) if ok => disk.sync_dir(Path::new(path)),
-        Did::Sync(file, all) if ok => {
+        Did::SyncDir(path) => disk.sync_dir(Path::new(path)),
+        Did::Sync(file, all) => {
             let fd = fd(files, file)?;
             if *all { disk.sync_all(fd) } else { disk.sync_data(fd) }
         }
-        // What a failed sync should have covered stays in doubt.
-        Did::SyncDir(_) | Did::Sync(..) => Ok(()),
-        Did::SyncFs if ok => sync_all(disk),
-        Did::SyncFs => Ok(()),
+        Did::SyncFs => sync_all(disk),
         Did::Lock(path) => {
             // The lock's file matters, and nobody else takes it.
             let lock = disk.lock(Path::new(path), false)?;
@@ -318,15 +326,17 @@ fn make(disk: &mut Disk, files: &mut BTreeMap<usize, Fd>, did: &Did, ok: bool) -
 
 /// Makes all that has a name durable.
 fn sync_all(disk: &mut Disk) -> io::Result<()> {
+    let mut failed = None;
     for (path, _) in disk.files() {
         let fd = disk.open(Path::new(&path), false)?;
-        disk.sync_all(fd)?;
+        let synced = disk.sync_all(fd);
         disk.close(fd);
+        failed = failed.or(synced.err());
     }
-    for path in disk.dirs() {
-        disk.sync_dir(Path::new(&path))?;
+    for path in disk.dirs().iter().map(|path| &**path).chain(["/"]) {
+        failed = failed.or(disk.sync_dir(Path::new(path)).err());
     }
-    disk.sync_dir(Path::new("/"))
+    failed.map_or(Ok(()), Err)
 }
 
 #[cfg(test)]
