@@ -24,7 +24,7 @@ enum Lie {
     MissingRead,
     /// After a reopen, one key in a thousand is gone.
     Forgets,
-    /// After a reopen, one key in a thousand has an older value.
+    /// After a reopen, one overwrite in a hundred is undone.
     GoesBack,
     /// Acknowledges synced writes without a sync, and counts one.
     NoSync,

@@ -85,6 +85,11 @@ fn profile(durable: bool) -> Profile {
     Profile { durable, map_bytes: 1 << 30, ..Profile::matched() }
 }
 
+/// The victim's: RocksDB counts its syncs in its statistics alone.
+fn profile_of(args: &VictimArgs) -> Profile {
+    Profile { statistics: args.count, ..profile(args.durable) }
+}
+
 fn rounds(args: &KillArgs, name: &str, durable: bool, dir: &Path) -> Result<u64> {
     let mut rng = Rng::new(args.seed, u64::from(durable));
     let mut all = 0;
@@ -173,7 +178,7 @@ impl Drop for Reaped {
 /// What the engine says, or what is wrong with its database.
 pub fn victim(args: &VictimArgs) -> Result<bool> {
     let opener = opener(&args.engine).context("no such engine")?;
-    let engine = opener.open(&args.dir, &profile(args.durable))?;
+    let engine = opener.open(&args.dir, &profile_of(args))?;
     let records = Records::new(Kind::Number, args.seed, 128, 1);
     if !args.told.is_empty() {
         verify(&*engine, &records, &args.told)?;

@@ -2,6 +2,7 @@
 //!
 //! Every mark has its figure beside it in the text, so that a chart is never the only place.
 
+use crate::engines::KNOWN;
 use std::fmt::Write;
 
 /// A ratio with its range.
@@ -81,6 +82,12 @@ pub struct Line {
     pub points: Vec<(f64, f64)>,
 }
 
+/// An engine has the same colour in every chart, and its variants have one of two others.
+fn colour(contestant: &str) -> usize {
+    let known = KNOWN.iter().position(|engine| *engine == contestant);
+    known.unwrap_or(KNOWN.len() + usize::from(!contestant.contains(':')))
+}
+
 /// Lines over a logarithmic axis of counts, from zero up.
 #[must_use]
 pub fn lines(lines: &[Line]) -> String {
@@ -109,16 +116,18 @@ pub fn lines(lines: &[Line]) -> String {
             HEIGHT - 5.0
         );
     }
-    for (i, line) in lines.iter().enumerate() {
+    let mut lines: Vec<&Line> = lines.iter().collect();
+    lines.sort_by_key(|line| colour(&line.label));
+    for line in &lines {
         let points: Vec<String> =
             line.points.iter().map(|(a, b)| format!("{:.1},{:.1}", x(*a), y(*b))).collect();
-        let _ =
-            write!(svg, "<polyline class=\"line l{}\" points=\"{}\"/>", i % 8, points.join(" "));
+        let (colour, points) = (colour(&line.label), points.join(" "));
+        let _ = write!(svg, "<polyline class=\"line l{colour}\" points=\"{points}\"/>");
     }
     svg.push_str("</svg><p class=\"key\">");
-    for (i, line) in lines.iter().enumerate() {
-        let label = super::html::escape(&line.label);
-        let _ = write!(svg, "<span class=\"k{}\">{label}</span> ", i % 8);
+    for line in &lines {
+        let (colour, label) = (colour(&line.label), super::html::escape(&line.label));
+        let _ = write!(svg, "<span class=\"k{colour}\">{label}</span> ");
     }
     svg.push_str("</p>");
     svg
