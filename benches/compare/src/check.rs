@@ -106,15 +106,23 @@ fn judge_ratio(target: &Target, row: &str, against: &str, least: f64, boards: &[
             && ratio.against == against
     });
     let Some(ratio) = found else { return Verdict::NotMeasured("no such ratio".into()) };
-    if ratio.pairs < target.trials_min {
-        let (pairs, least) = (ratio.pairs, target.trials_min);
-        return Verdict::NotMeasured(format!("{pairs} pairs, {least} are needed"));
-    }
     let seen = format!(
         "{:.3} [{:.3}, {:.3}] against {against}, target {least:.3}",
         ratio.median, ratio.min, ratio.max
     );
-    if ratio.median >= least { Verdict::Met(seen) } else { Verdict::Missed(seen) }
+    verdict(target, ratio.pairs, "pairs", ratio.median >= least, seen)
+}
+
+/// Too few trials prove nothing, whatever they gave.
+fn verdict(target: &Target, count: usize, of: &str, met: bool, seen: String) -> Verdict {
+    let least = target.trials_min;
+    match met {
+        _ if count < least => {
+            Verdict::NotMeasured(format!("{of}: {count}, {least} are needed; they gave {seen}"))
+        }
+        true => Verdict::Met(seen),
+        false => Verdict::Missed(seen),
+    }
 }
 
 fn judge_value(target: &Target, row: &str, best: &mut f64, boards: &[Board]) -> Verdict {
@@ -123,10 +131,6 @@ fn judge_value(target: &Target, row: &str, best: &mut f64, boards: &[Board]) -> 
         figure.row == row && figure.metric == target.metric && figure.engine == target.engine
     });
     let Some(figure) = found else { return Verdict::NotMeasured("no such row".into()) };
-    if figure.trials < target.trials_min {
-        let (trials, least) = (figure.trials, target.trials_min);
-        return Verdict::NotMeasured(format!("{trials} trials, {least} are needed"));
-    }
     let (value, unit) = (figure.median, &figure.unit);
     *best = best.max(value);
     let (met, condition) = if let Some(most) = target.value_max {
@@ -138,7 +142,7 @@ fn judge_value(target: &Target, row: &str, best: &mut f64, boards: &[Board]) -> 
         (value >= least, format!("at least {least:.3}, from the peak before it"))
     };
     let seen = format!("{value:.3} {unit}, target {condition}");
-    if met { Verdict::Met(seen) } else { Verdict::Missed(seen) }
+    verdict(target, figure.trials, "trials", met, seen)
 }
 
 /// Checks the boards below `dirs` against the targets; whether every target is met.
