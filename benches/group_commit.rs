@@ -113,8 +113,10 @@ fn main() {
         let mut rounds = vec![Vec::new(); ways.len()];
         for round in 0..ROUNDS {
             for turn in 0..ways.len() {
-                // Another order each round.
+                // Another order each round, and every other one backwards: what a way leaves to the
+                // disk falls on the next one.
                 let way = (turn + round) % ways.len();
+                let way = if round % 2 == 0 { way } else { ways.len() - 1 - way };
                 let dir = base.path().join(format!("{writers}-{round}-{way}"));
                 std::fs::create_dir(&dir).expect("a directory");
                 rounds[way].push(run(ways[way].0, writers, &dir));

@@ -6,10 +6,14 @@
 
 use crate::counters::{Counter, Counters};
 use crate::disk::{Axis, Choice, Disk, FAULTS, Op as Call, Pick, Rule, Snapshot};
-use crate::sim::{STAGES, Shot};
+use crate::sim::{DIR, STAGES, Shot};
 use kiban::env::probe::Stage;
+use kiban::rig::base::name::{CURRENT, FileKind, parse_file_name};
+use kiban::rig::version::current::Current;
+use kiban::rig::wal;
 use kiban_model::generate::Source;
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// Up to `count` faults at calls drawn at random, at least one.
 pub fn random_faults(source: &mut impl Source, count: usize) -> Vec<Rule> {
@@ -129,6 +133,23 @@ pub fn is_between_flushes(image: &Disk, flushed: u64) -> bool {
         spans.iter().any(|&(_, last)| last <= flushed)
             && spans.iter().any(|&(first, _)| first > flushed)
     })
+}
+
+/// The highest sequence of which a log of the image holds a trace: a frame header that parses,
+/// whether its frame is whole, torn or behind a hole.
+#[must_use]
+pub fn highest_trace(image: &Disk) -> u64 {
+    let current = image.get_file(&format!("{DIR}/{CURRENT}")).ok();
+    let current = current.and_then(|bytes| Current::decode(Path::new(CURRENT), &bytes).ok());
+    let Some(Current { db, .. }) = current else { return 0 };
+    let files = image.files();
+    let traces = files.iter().filter_map(|(path, _)| {
+        let name = path.strip_prefix(DIR)?.strip_prefix('/')?;
+        let Some((FileKind::Log, number)) = parse_file_name(name) else { return None };
+        let bytes = image.get_file(path).ok()?;
+        wal::scan(Path::new(name), &bytes, db, number).ok().map(|scan| scan.max_seq_seen.0)
+    });
+    traces.max().unwrap_or(0)
 }
 
 /// First and last sequence of each group of a log, read by the layout in `docs/FORMAT.md`: a header
