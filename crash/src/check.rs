@@ -245,7 +245,8 @@ impl Examiner<'_> {
             after: Some((truth, bounds, class)),
         };
         let look = if inside { Look::Once } else { Look::Away };
-        let trace = evidence::highest_trace(&birth.disk);
+        // After a failed sync a page may be gone before the recovery has read it.
+        let trace = if about.faulty { 0 } else { evidence::highest_trace(&birth.disk) };
         let begun = Life::begin(birth, self.tally, |sim| sim.look(look));
         let mut life = begun.map_err(|slip| broken(slip, 0, None))?;
         above_traces(&life, trace).map_err(|slip| broken(slip, 0, Some(&life)))?;
