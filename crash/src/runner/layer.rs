@@ -181,7 +181,7 @@ fn schedules(task: Task, report: &mut Report) {
     let mut tally = Tally::default();
     crate::schedules::campaign::random(&order, &budget, report, &mut tally);
     if report.failures.is_empty() {
-        crate::schedules::campaign::dir_lies(&order, &budget, report, &mut tally);
+        crate::schedules::campaign::special(&order, &budget, report, &mut tally);
     }
     report.totals = tally.totals;
     report.totals.cases += report.totals.schedules;

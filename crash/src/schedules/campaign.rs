@@ -83,14 +83,14 @@ pub fn numbered(seed: u64, n: u64) -> Ran {
     (tally, ran)
 }
 
-/// The worlds of `budget` whose directory's syncs fail and lie, from the first one on.
-pub fn dir_lies(order: &Order, budget: &Budget, report: &mut Report, tally: &mut Tally) {
+/// The special worlds of `budget`, from the first one on.
+pub fn special(order: &Order, budget: &Budget, report: &mut Report, tally: &mut Tally) {
     let work = |n| {
         let mut tally = Tally::default();
-        let ran = case::run_world(origin::dir_lies(n), &mut tally);
+        let ran = case::run_world(origin::special(n), &mut tally);
         (tally, ran)
     };
-    run(order, budget, work, report, tally, &mut |_, _| {}, |n| (format!("dir_lies:{n}"), n));
+    run(order, budget, work, report, tally, &mut |_, _| {}, |n| (format!("special:{n}"), n));
 }
 
 /// Runs schedules at random within `budget`.

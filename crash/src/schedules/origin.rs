@@ -8,7 +8,7 @@
 //! | --- | --- |
 //! | `SEED:NUMBER` | the one of that number in a run of that seed |
 //! | `directed:NUMBER` | the one of that number in the directed pass |
-//! | `dir_lies:NUMBER` | the one of that number whose directory's syncs fail and lie |
+//! | `special:NUMBER` | the one of that number that puts rare neighbours beside each other |
 //! | a form, `/`, and cuts with `,` between them | that world with less in it: see `cut` |
 //! | `ROW:KIND:SHARING:SKIP:DEVIATION` | one of a sweep; `-`, or choice and places as `35+2` |
 
@@ -26,7 +26,11 @@ const DIRECTED_SEED: u64 = 0x6469_7265_6374;
 #[must_use]
 pub fn numbered(seed: u64, n: u64) -> World {
     let seed_of_world = case_seed(seed ^ 0x7363_6865_6475_6c65, n);
-    let draw = if n % 32 == 31 { World::of_dir_lies } else { World::draw };
+    let draw = match n % 32 {
+        30 => World::of_copies,
+        31 => World::of_dir_lies,
+        _ => World::draw,
+    };
     let world = draw(seed_of_world);
     World { origin: format!("{seed}:{n}"), ..world }
 }
@@ -43,11 +47,11 @@ pub fn directed(n: u64) -> World {
     World { origin: format!("directed:{n}"), ..world }
 }
 
-/// The world of this number among those whose directory's syncs fail and lie.
+/// The world of this number among those that put rare neighbours beside each other.
 #[must_use]
-pub fn dir_lies(n: u64) -> World {
-    let world = World::of_dir_lies(case_seed(DIRECTED_SEED, n));
-    World { origin: format!("dir_lies:{n}"), ..world }
+pub fn special(n: u64) -> World {
+    let draw = if n.is_multiple_of(2) { World::of_dir_lies } else { World::of_copies };
+    World { origin: format!("special:{n}"), ..draw(case_seed(DIRECTED_SEED, n)) }
 }
 
 /// The world that `text` names.
@@ -57,7 +61,7 @@ pub fn dir_lies(n: u64) -> World {
 pub fn world(text: &str) -> Result<World, String> {
     let form = || {
         format!(
-            "{text}: expected SEED:NUMBER, directed:NUMBER, dir_lies:NUMBER or \
+            "{text}: expected SEED:NUMBER, directed:NUMBER, special:NUMBER or \
              ROW:KIND:SHARING:SKIP:DEVIATION"
         )
     };
@@ -70,7 +74,7 @@ pub fn world(text: &str) -> Result<World, String> {
     let number = |text: &str| text.parse::<u64>().map_err(|_| form());
     match parts[..] {
         ["directed", n] => Ok(directed(number(n)?)),
-        ["dir_lies", n] => Ok(dir_lies(number(n)?)),
+        ["special", n] => Ok(special(number(n)?)),
         [seed, n] => Ok(numbered(number(seed)?, number(n)?)),
         _ => spec(&parts).and_then(|spec| spec.world()).ok_or_else(form),
     }
@@ -110,7 +114,7 @@ mod tests {
             "7:123",
             "directed:5",
             "directed:7",
-            "dir_lies:3",
+            "special:3",
             "group.failed_sync:sync_old:12:1:35+2",
             "group.rotation:create.eio:27:0:-",
             "group.leader_panic:commit.sync:3:1:9+1",

@@ -88,6 +88,19 @@ impl World {
     }
 }
 
+impl World {
+    /// A world in which copies are made while logs and tables come and go.
+    #[must_use]
+    pub fn of_copies(seed: u64) -> Self {
+        let mut world = Self::of_dir_lies(seed);
+        world.clients.push(vec![Step::Checkpoint, Step::Backup, Step::Checkpoint]);
+        world.clients.push(vec![Step::Compact, Step::Flush, Step::Flush]);
+        world.knobs.memtable_bytes = 1024;
+        (world.shots, world.faults) = (2, Vec::new());
+        world
+    }
+}
+
 /// Calls that make a flush or a compaction part of the database, and how they fail.
 const INSTALL_CALLS: [(Op, Fault, &str); 10] = [
     (Op::Write, EIO, ".manifest"),
