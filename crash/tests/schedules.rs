@@ -79,8 +79,8 @@ fn directed_schedules_meet_every_cell_and_counter() {
     assert!(campaign::is_whole(&tally));
 }
 
-/// A lie of the directory's sync is believed by no sync beside it, and a copy has its logs: with K24
-/// or K25 several of these break.
+/// A lie of the directory's sync is believed by no sync beside it, and a copy has its logs: with
+/// K24 or K25 several of these break.
 #[test]
 fn rare_neighbours_beside_each_other() {
     let begun = Instant::now();
