@@ -63,15 +63,23 @@ pub trait Engine: Send + Sync {
     /// Makes every acknowledged write durable.
     fn sync(&self) -> Result<()>;
 
-    /// Moves what is in memory into the engine's main structure, where it has such a step.
-    fn flush(&self) -> Result<()>;
+    /// Moves what is in memory into the engine's main structure. By default there is no such step:
+    /// a commit is in the tree when it returns.
+    fn flush(&self) -> Result<()> {
+        Ok(())
+    }
 
     /// Whether the engine's background work has come to rest, asked every [`POLL`]. An engine that
-    /// can say the moment may wait for it, no longer than that.
-    fn debt(&self) -> Result<Debt>;
+    /// can say the moment may wait for it, no longer than that. By
+    /// default nothing runs in the background.
+    fn debt(&self) -> Result<Debt> {
+        Ok(Debt { settled: true, bytes: None })
+    }
 
-    /// What the engine itself counts. Cheap; called about once a second.
-    fn account(&self) -> Result<Account>;
+    /// What the engine itself counts. Cheap; called about once a second. By default nothing.
+    fn account(&self) -> Result<Account> {
+        Ok(Account::default())
+    }
 
     /// What the engine says its options are.
     fn effective_options(&self) -> Result<EffectiveOptions>;
@@ -79,6 +87,9 @@ pub trait Engine: Send + Sync {
     /// Syncs and closes; when it returns, no thread of the engine runs and another open succeeds.
     fn close(self: Box<Self>) -> Result<()>;
 }
+
+/// What a scan hands its keys and values to.
+pub type Each<'a> = &'a mut dyn FnMut(&[u8], &[u8]);
 
 /// The reads of one thread.
 pub trait Reader {
@@ -88,21 +99,11 @@ pub trait Reader {
 
     /// Calls `each` with the first `n` keys that begin with `prefix`, ascending, and their values;
     /// returns how many there were.
-    fn first_of_prefix(
-        &mut self,
-        prefix: &[u8],
-        n: usize,
-        each: &mut dyn FnMut(&[u8], &[u8]),
-    ) -> Result<usize>;
+    fn first_of_prefix(&mut self, prefix: &[u8], n: usize, each: Each<'_>) -> Result<usize>;
 
     /// Calls `each` with the first `n` keys at or after `start`, ascending, and their values;
     /// returns how many there were.
-    fn scan_from(
-        &mut self,
-        start: &[u8],
-        n: usize,
-        each: &mut dyn FnMut(&[u8], &[u8]),
-    ) -> Result<usize>;
+    fn scan_from(&mut self, start: &[u8], n: usize, each: Each<'_>) -> Result<usize>;
 }
 
 /// Whether background work is left.

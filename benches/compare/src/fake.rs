@@ -4,7 +4,7 @@
 //!   and reads the file again when it is opened.
 //! - Each other name has one lie, which one check of the campaign must find; `LIES` pairs them.
 
-use crate::engine::{Account, Debt, EffectiveOptions, Engine, Knob, Opener, Reader};
+use crate::engine::{Account, Debt, Each, EffectiveOptions, Engine, Knob, Opener, Reader};
 use crate::profile::Profile;
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
@@ -293,23 +293,13 @@ impl Reader for FakeReader<'_> {
         Ok(true)
     }
 
-    fn first_of_prefix(
-        &mut self,
-        prefix: &[u8],
-        n: usize,
-        each: &mut dyn FnMut(&[u8], &[u8]),
-    ) -> Result<usize> {
+    fn first_of_prefix(&mut self, prefix: &[u8], n: usize, each: Each<'_>) -> Result<usize> {
         let map = self.0.map.read().unwrap_or_else(PoisonError::into_inner);
         let of_prefix = map.range(prefix.to_vec()..).take_while(|(key, _)| key.starts_with(prefix));
         Ok(of_prefix.take(n).map(|(key, value)| each(key, value)).count())
     }
 
-    fn scan_from(
-        &mut self,
-        start: &[u8],
-        n: usize,
-        each: &mut dyn FnMut(&[u8], &[u8]),
-    ) -> Result<usize> {
+    fn scan_from(&mut self, start: &[u8], n: usize, each: Each<'_>) -> Result<usize> {
         let map = self.0.map.read().unwrap_or_else(PoisonError::into_inner);
         let found = map.range(start.to_vec()..).take(n);
         Ok(found.map(|(key, value)| each(key, value)).count())

@@ -14,7 +14,7 @@ pub enum Tuning {
     /// The values below.
     Matched,
     /// The engine's own defaults; the values below are not looked at, except `durable`,
-    /// `statistics`, `map_bytes` and `connection_shared`.
+    /// `statistics`, `map_bytes`, `map_readahead` and `connection_shared`.
     Defaults,
 }
 
@@ -84,6 +84,9 @@ pub struct Profile {
     pub connection_shared: bool,
     /// LMDB: the size of the map, above the largest database of the row.
     pub map_bytes: u64,
+    /// LMDB: whether the kernel reads ahead in its map; off, it has `MDB_NORDAHEAD`, which is meant
+    /// for databases larger than memory. SQLite and Kiban have no such knob.
+    pub map_readahead: bool,
 }
 
 impl Profile {
@@ -114,6 +117,7 @@ impl Profile {
             statistics: false,
             connection_shared: false,
             map_bytes: 64 << 30,
+            map_readahead: true,
         }
     }
 }

@@ -7,14 +7,14 @@
 //!   of them back, so there are no knobs to compare.
 //! - Its journal may grow to 512 MiB before flushes are forced: no knob of the matched profile.
 
-use super::locked_version;
-use crate::engine::{Account, Debt, EffectiveOptions, Engine, Opener, Reader, Result};
+use super::{hand_on, hand_on_all, locked_version};
+use crate::engine::{Account, Debt, Each, EffectiveOptions, Engine, Opener, Reader, Result};
 use crate::profile::{Filter, Profile, Tuning};
 use fjall::compaction::Leveled;
 use fjall::config::{
     BlockSizePolicy, BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry,
 };
-use fjall::{CompressionType, Database, Iter, Keyspace, KeyspaceCreateOptions, PersistMode};
+use fjall::{CompressionType, Database, Guard, Keyspace, KeyspaceCreateOptions, PersistMode};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -116,11 +116,7 @@ impl Engine for FjallEngine {
     }
 
     fn for_each(&self, each: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
-        for entry in self.records.iter() {
-            let (key, value) = entry.into_inner()?;
-            each(&key, &value)?;
-        }
-        Ok(())
+        hand_on_all(self.records.iter().map(Guard::into_inner), each)
     }
 
     fn sync(&self) -> Result<()> {
@@ -177,31 +173,11 @@ impl Reader for FjallReader<'_> {
         Ok(value.is_some())
     }
 
-    fn first_of_prefix(
-        &mut self,
-        prefix: &[u8],
-        n: usize,
-        each: &mut dyn FnMut(&[u8], &[u8]),
-    ) -> Result<usize> {
-        hand_on(self.0.prefix(prefix), n, each)
+    fn first_of_prefix(&mut self, prefix: &[u8], n: usize, each: Each<'_>) -> Result<usize> {
+        hand_on(self.0.prefix(prefix).map(Guard::into_inner), n, each)
     }
 
-    fn scan_from(
-        &mut self,
-        start: &[u8],
-        n: usize,
-        each: &mut dyn FnMut(&[u8], &[u8]),
-    ) -> Result<usize> {
-        hand_on(self.0.range(start..), n, each)
+    fn scan_from(&mut self, start: &[u8], n: usize, each: Each<'_>) -> Result<usize> {
+        hand_on(self.0.range(start..).map(Guard::into_inner), n, each)
     }
-}
-
-fn hand_on(entries: Iter, n: usize, each: &mut dyn FnMut(&[u8], &[u8])) -> Result<usize> {
-    let mut count = 0;
-    for entry in entries.take(n) {
-        let (key, value) = entry.into_inner()?;
-        each(&key, &value);
-        count += 1;
-    }
-    Ok(count)
 }

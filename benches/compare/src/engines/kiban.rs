@@ -6,11 +6,12 @@
 //! - What the options were is archived as the engine was given them: an option that can't work is
 //!   refused at `open`, and none is changed silently.
 
+use super::{hand_on, hand_on_all};
 use crate::engine::{
-    Account, Debt, EffectiveOptions, Engine, Knob, Opener, POLL, Reader, Result, Stall,
+    Account, Debt, Each, EffectiveOptions, Engine, Knob, Opener, POLL, Reader, Result, Stall,
 };
 use crate::profile::{Filter, Profile, Tuning};
-use kiban::{Iter, KibanOptions, Reads, SharedKiban, WriteBatch};
+use kiban::{KibanOptions, Reads, SharedKiban, WriteBatch};
 use std::path::Path;
 
 /// The engine that this campaign is about.
@@ -118,11 +119,7 @@ impl Engine for KibanEngine {
     }
 
     fn for_each(&self, each: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
-        for entry in self.db.range::<&[u8]>(..)? {
-            let (key, value) = entry?;
-            each(&key, &value)?;
-        }
-        Ok(())
+        hand_on_all(self.db.range::<&[u8]>(..)?, each)
     }
 
     fn sync(&self) -> Result<()> {
@@ -185,31 +182,11 @@ impl Reader for KibanReader<'_> {
         Ok(self.0.get_with(key, |value| found(value))?.is_some())
     }
 
-    fn first_of_prefix(
-        &mut self,
-        prefix: &[u8],
-        n: usize,
-        each: &mut dyn FnMut(&[u8], &[u8]),
-    ) -> Result<usize> {
+    fn first_of_prefix(&mut self, prefix: &[u8], n: usize, each: Each<'_>) -> Result<usize> {
         hand_on(self.0.prefix(prefix)?, n, each)
     }
 
-    fn scan_from(
-        &mut self,
-        start: &[u8],
-        n: usize,
-        each: &mut dyn FnMut(&[u8], &[u8]),
-    ) -> Result<usize> {
+    fn scan_from(&mut self, start: &[u8], n: usize, each: Each<'_>) -> Result<usize> {
         hand_on(self.0.range(start..)?, n, each)
     }
-}
-
-fn hand_on(entries: Iter, n: usize, each: &mut dyn FnMut(&[u8], &[u8])) -> Result<usize> {
-    let mut count = 0;
-    for entry in entries.take(n) {
-        let (key, value) = entry?;
-        each(&key, &value);
-        count += 1;
-    }
-    Ok(count)
 }

@@ -15,8 +15,8 @@
 //! the caller's word.
 #![allow(unsafe_code)]
 
-use super::locked_version;
-use crate::engine::{Account, Debt, EffectiveOptions, Engine, Knob, Opener, Reader, Result};
+use super::{hand_on, hand_on_all, locked_version};
+use crate::engine::{Each, EffectiveOptions, Engine, Knob, Opener, Reader, Result};
 use crate::profile::Profile;
 use anyhow::ensure;
 use heed::types::Bytes;
@@ -46,10 +46,13 @@ impl Opener for LmdbOpener {
     }
 
     fn open(&self, dir: &Path, profile: &Profile) -> Result<Box<dyn Engine>> {
-        let flags = if profile.durable { EnvFlags::empty() } else { EnvFlags::NO_SYNC };
+        let mut flags = EnvFlags::empty();
+        flags.set(EnvFlags::NO_SYNC, !profile.durable);
+        flags.set(EnvFlags::NO_READ_AHEAD, !profile.map_readahead);
         let mut options = EnvOpenOptions::new();
         options.map_size(profile.map_bytes as usize).max_readers(READERS_MAX);
-        // SAFETY: NO_SYNC gives up durability, which the row does not ask for, not memory safety.
+        // SAFETY: NO_SYNC gives up durability, which the row does not ask for, and neither flag
+        // memory safety.
         unsafe { options.flags(flags) };
         // SAFETY: the trial's directory is its own: nobody else opens, writes or truncates the file
         // while it is mapped.
@@ -109,30 +112,11 @@ impl Engine for LmdbEngine {
 
     fn for_each(&self, each: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
         let txn = self.env.read_txn()?;
-        for entry in self.table.iter(&txn)? {
-            let (key, value) = entry?;
-            each(key, value)?;
-        }
-        Ok(())
+        hand_on_all(self.table.iter(&txn)?, each)
     }
 
     fn sync(&self) -> Result<()> {
         Ok(self.env.force_sync()?)
-    }
-
-    fn flush(&self) -> Result<()> {
-        // A commit is in the tree when it returns.
-        Ok(())
-    }
-
-    fn debt(&self) -> Result<Debt> {
-        // Nothing runs in the background.
-        Ok(Debt { settled: true, bytes: None })
-    }
-
-    fn account(&self) -> Result<Account> {
-        // LMDB counts nothing that is asked for here.
-        Ok(Account::default())
     }
 
     fn effective_options(&self) -> Result<EffectiveOptions> {
@@ -147,10 +131,15 @@ impl Engine for LmdbEngine {
             info.maximum_number_of_readers,
             self.env.max_key_size(),
         );
-        let no_sync = EnvFlags::from_bits_retain(flags).contains(EnvFlags::NO_SYNC);
+        let has = |flag| EnvFlags::from_bits_retain(flags).contains(flag).to_string();
         let knob = |name: &str, asked: String, got: String| Knob { name: name.into(), asked, got };
         let knobs = vec![
-            knob("MDB_NOSYNC", (!self.profile.durable).to_string(), no_sync.to_string()),
+            knob("MDB_NOSYNC", (!self.profile.durable).to_string(), has(EnvFlags::NO_SYNC)),
+            knob(
+                "MDB_NORDAHEAD",
+                (!self.profile.map_readahead).to_string(),
+                has(EnvFlags::NO_READ_AHEAD),
+            ),
             knob("map_size", self.profile.map_bytes.to_string(), info.map_size.to_string()),
         ];
         Ok(EffectiveOptions {
@@ -180,38 +169,14 @@ impl Reader for LmdbReader<'_> {
         Ok(value.is_some())
     }
 
-    fn first_of_prefix(
-        &mut self,
-        prefix: &[u8],
-        n: usize,
-        each: &mut dyn FnMut(&[u8], &[u8]),
-    ) -> Result<usize> {
+    fn first_of_prefix(&mut self, prefix: &[u8], n: usize, each: Each<'_>) -> Result<usize> {
         let txn = self.0.env.read_txn()?;
         hand_on(self.0.table.prefix_iter(&txn, prefix)?, n, each)
     }
 
-    fn scan_from(
-        &mut self,
-        start: &[u8],
-        n: usize,
-        each: &mut dyn FnMut(&[u8], &[u8]),
-    ) -> Result<usize> {
+    fn scan_from(&mut self, start: &[u8], n: usize, each: Each<'_>) -> Result<usize> {
         let txn = self.0.env.read_txn()?;
         let range = (Bound::Included(start), Bound::Unbounded);
         hand_on(self.0.table.range(&txn, &range)?, n, each)
     }
-}
-
-fn hand_on<'txn>(
-    entries: impl Iterator<Item = heed::Result<(&'txn [u8], &'txn [u8])>>,
-    n: usize,
-    each: &mut dyn FnMut(&[u8], &[u8]),
-) -> Result<usize> {
-    let mut count = 0;
-    for entry in entries.take(n) {
-        let (key, value) = entry?;
-        each(key, value);
-        count += 1;
-    }
-    Ok(count)
 }

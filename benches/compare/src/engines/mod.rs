@@ -29,7 +29,8 @@ mod sqlite;
 #[cfg(test)]
 mod tests;
 
-use crate::engine::Opener;
+use crate::engine::{Each, Opener, Result};
+use std::ops::Deref;
 
 /// Every engine that an adapter exists for, built in or not.
 pub const KNOWN: [&str; 6] = ["kiban", "rocksdb", "lmdb", "sqlite", "redb", "fjall"];
@@ -73,4 +74,34 @@ fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     let mut end = prefix[..=last].to_vec();
     end[last] += 1;
     Some(end)
+}
+
+/// Hands on the first `n` entries of an iterator; returns how many there were. The one after them
+/// is not asked for.
+#[allow(dead_code, reason = "some engines' iterators can't be one")]
+fn hand_on<K: Deref<Target = [u8]>, V: Deref<Target = [u8]>, E: Into<anyhow::Error>>(
+    entries: impl Iterator<Item = Result<(K, V), E>>,
+    n: usize,
+    each: Each<'_>,
+) -> Result<usize> {
+    let mut count = 0;
+    for entry in entries.take(n) {
+        let (key, value) = entry.map_err(Into::into)?;
+        each(&key, &value);
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// Hands on every entry of an iterator, until `each` fails.
+#[allow(dead_code, reason = "some engines' iterators can't be one")]
+fn hand_on_all<K: Deref<Target = [u8]>, V: Deref<Target = [u8]>, E: Into<anyhow::Error>>(
+    entries: impl Iterator<Item = Result<(K, V), E>>,
+    each: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>,
+) -> Result<()> {
+    for entry in entries {
+        let (key, value) = entry.map_err(Into::into)?;
+        each(&key, &value)?;
+    }
+    Ok(())
 }

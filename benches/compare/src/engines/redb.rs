@@ -8,7 +8,7 @@
 //!   lock.
 
 use super::{locked_version, prefix_end};
-use crate::engine::{Account, Debt, EffectiveOptions, Engine, Opener, Reader, Result};
+use crate::engine::{Each, EffectiveOptions, Engine, Opener, Reader, Result};
 use crate::profile::{Profile, Tuning};
 use redb::{Builder, Database, Durability, ReadableDatabase, ReadableTable, TableDefinition};
 use std::ops::Bound;
@@ -114,21 +114,6 @@ impl Engine for RedbEngine {
         self.write(true, |_| Ok(()))
     }
 
-    fn flush(&self) -> Result<()> {
-        // A commit is in the tree when it returns.
-        Ok(())
-    }
-
-    fn debt(&self) -> Result<Debt> {
-        // Nothing runs in the background.
-        Ok(Debt { settled: true, bytes: None })
-    }
-
-    fn account(&self) -> Result<Account> {
-        // redb counts nothing that is asked for here.
-        Ok(Account::default())
-    }
-
     fn effective_options(&self) -> Result<EffectiveOptions> {
         // redb tells nothing back, so there is no knob to compare: this is what it was given.
         let cache = match self.profile.tuning {
@@ -161,23 +146,13 @@ impl Reader for RedbReader<'_> {
         Ok(value.is_some())
     }
 
-    fn first_of_prefix(
-        &mut self,
-        prefix: &[u8],
-        n: usize,
-        each: &mut dyn FnMut(&[u8], &[u8]),
-    ) -> Result<usize> {
+    fn first_of_prefix(&mut self, prefix: &[u8], n: usize, each: Each<'_>) -> Result<usize> {
         let end = prefix_end(prefix);
         let end = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         self.hand_on((Bound::Included(prefix), end), n, each)
     }
 
-    fn scan_from(
-        &mut self,
-        start: &[u8],
-        n: usize,
-        each: &mut dyn FnMut(&[u8], &[u8]),
-    ) -> Result<usize> {
+    fn scan_from(&mut self, start: &[u8], n: usize, each: Each<'_>) -> Result<usize> {
         self.hand_on((Bound::Included(start), Bound::Unbounded), n, each)
     }
 }
@@ -187,7 +162,7 @@ impl RedbReader<'_> {
         &self,
         range: (Bound<&[u8]>, Bound<&[u8]>),
         n: usize,
-        each: &mut dyn FnMut(&[u8], &[u8]),
+        each: Each<'_>,
     ) -> Result<usize> {
         let table = self.0.begin_read()?.open_table(TABLE)?;
         let mut count = 0;

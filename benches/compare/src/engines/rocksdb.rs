@@ -7,9 +7,9 @@
 //!   cache, whose size is one of the matched knobs.
 //! - Statistics are on in diagnostic trials alone. What is counted without them is told always.
 
-use super::locked_version;
 use super::rocksdb_options::{knobs, newest_file, options, scan_options};
-use crate::engine::{Account, Debt, EffectiveOptions, Engine, Opener, Reader, Result, Stall};
+use super::{hand_on_all, locked_version};
+use crate::engine::{Account, Debt, Each, EffectiveOptions, Engine, Opener, Reader, Result, Stall};
 use crate::profile::Profile;
 use rocksdb::properties as property;
 use rocksdb::statistics::{Histogram, Ticker};
@@ -119,11 +119,7 @@ impl Engine for RocksdbEngine {
         all.set_total_order_seek(true);
         // A check of all keys must not replace what the row has in the cache.
         all.fill_cache(false);
-        for entry in self.db.iterator_opt(IteratorMode::Start, all) {
-            let (key, value) = entry?;
-            each(&key, &value)?;
-        }
-        Ok(())
+        hand_on_all(self.db.iterator_opt(IteratorMode::Start, all), each)
     }
 
     fn sync(&self) -> Result<()> {
@@ -208,21 +204,11 @@ impl Reader for RocksdbReader<'_> {
         Ok(value.is_some())
     }
 
-    fn first_of_prefix(
-        &mut self,
-        prefix: &[u8],
-        n: usize,
-        each: &mut dyn FnMut(&[u8], &[u8]),
-    ) -> Result<usize> {
+    fn first_of_prefix(&mut self, prefix: &[u8], n: usize, each: Each<'_>) -> Result<usize> {
         self.hand_on(scan_options(self.profile), prefix, prefix, n, each)
     }
 
-    fn scan_from(
-        &mut self,
-        start: &[u8],
-        n: usize,
-        each: &mut dyn FnMut(&[u8], &[u8]),
-    ) -> Result<usize> {
+    fn scan_from(&mut self, start: &[u8], n: usize, each: Each<'_>) -> Result<usize> {
         let mut options = ReadOptions::default();
         options.set_total_order_seek(true);
         self.hand_on(options, start, b"", n, each)
@@ -237,7 +223,7 @@ impl RocksdbReader<'_> {
         start: &[u8],
         prefix: &[u8],
         n: usize,
-        each: &mut dyn FnMut(&[u8], &[u8]),
+        each: Each<'_>,
     ) -> Result<usize> {
         // An iterator sees the state at its creation, so each call needs one of its own.
         let mut entries = self.db.raw_iterator_opt(options);

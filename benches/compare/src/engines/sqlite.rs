@@ -6,11 +6,12 @@
 //! - `synchronous=FULL` syncs the WAL in every commit. `NORMAL` hands commits to the kernel and
 //!   syncs at checkpoints alone; what is written so is made durable by one commit in `FULL`, since
 //!   its sync covers all of the WAL.
+//! - Checkpoints are made by commits; nothing runs in the background.
 //! - Where a profile takes the engine's defaults, WAL stays on: with a rollback journal there are
 //!   no buffered writes, and readers and the writer shut each other out.
 
 use super::{locked_version, prefix_end};
-use crate::engine::{Account, Debt, EffectiveOptions, Engine, Knob, Opener, Reader, Result};
+use crate::engine::{Each, EffectiveOptions, Engine, Knob, Opener, Reader, Result};
 use crate::profile::{Profile, Tuning};
 use anyhow::{anyhow, ensure};
 use rusqlite::{Connection, OpenFlags, Statement, params};
@@ -203,16 +204,6 @@ impl Engine for SqliteEngine {
         Ok(())
     }
 
-    fn debt(&self) -> Result<Debt> {
-        // Checkpoints are made by commits; nothing runs in the background.
-        Ok(Debt { settled: true, bytes: None })
-    }
-
-    fn account(&self) -> Result<Account> {
-        // SQLite counts nothing that is asked for here.
-        Ok(Account::default())
-    }
-
     fn effective_options(&self) -> Result<EffectiveOptions> {
         let writer = self.lock()?;
         let connection = &writer.connection;
@@ -280,12 +271,7 @@ impl Reader for OwnReader {
         self.with_dependent_mut(|_, prepared| get(&mut prepared.get, key, found))
     }
 
-    fn first_of_prefix(
-        &mut self,
-        prefix: &[u8],
-        n: usize,
-        each: &mut dyn FnMut(&[u8], &[u8]),
-    ) -> Result<usize> {
+    fn first_of_prefix(&mut self, prefix: &[u8], n: usize, each: Each<'_>) -> Result<usize> {
         let n = i64::try_from(n)?;
         self.with_dependent_mut(|_, prepared| match prefix_end(prefix) {
             Some(end) => scan(&mut prepared.scan, params![prefix, end, n], each),
@@ -293,12 +279,7 @@ impl Reader for OwnReader {
         })
     }
 
-    fn scan_from(
-        &mut self,
-        start: &[u8],
-        n: usize,
-        each: &mut dyn FnMut(&[u8], &[u8]),
-    ) -> Result<usize> {
+    fn scan_from(&mut self, start: &[u8], n: usize, each: Each<'_>) -> Result<usize> {
         let n = i64::try_from(n)?;
         self.with_dependent_mut(|_, prepared| {
             scan(&mut prepared.scan_to_end, params![start, n], each)
@@ -315,12 +296,7 @@ impl Reader for SharedReader<'_> {
         get(&mut *writer.connection.prepare_cached(GET)?, key, found)
     }
 
-    fn first_of_prefix(
-        &mut self,
-        prefix: &[u8],
-        n: usize,
-        each: &mut dyn FnMut(&[u8], &[u8]),
-    ) -> Result<usize> {
+    fn first_of_prefix(&mut self, prefix: &[u8], n: usize, each: Each<'_>) -> Result<usize> {
         let Some(end) = prefix_end(prefix) else {
             return self.scan_from(prefix, n, each);
         };
@@ -329,12 +305,7 @@ impl Reader for SharedReader<'_> {
         scan(&mut statement, params![prefix, end, i64::try_from(n)?], each)
     }
 
-    fn scan_from(
-        &mut self,
-        start: &[u8],
-        n: usize,
-        each: &mut dyn FnMut(&[u8], &[u8]),
-    ) -> Result<usize> {
+    fn scan_from(&mut self, start: &[u8], n: usize, each: Each<'_>) -> Result<usize> {
         let writer = self.0.lock()?;
         let mut statement = writer.connection.prepare_cached(SCAN_TO_END)?;
         scan(&mut statement, params![start, i64::try_from(n)?], each)
@@ -354,7 +325,7 @@ fn get(statement: &mut Statement<'_>, key: &[u8], found: &mut dyn FnMut(&[u8])) 
 fn scan(
     statement: &mut Statement<'_>,
     params: impl rusqlite::Params,
-    each: &mut dyn FnMut(&[u8], &[u8]),
+    each: Each<'_>,
 ) -> Result<usize> {
     let mut rows = statement.query(params)?;
     let mut count = 0;
