@@ -57,8 +57,7 @@ pub trait Engine: Send + Sync {
     fn reader(&self) -> Result<Box<dyn Reader + '_>>;
 
     /// Walks all keys in ascending byte order.
-    #[allow(clippy::type_complexity, reason = "a name for it would hide what it is")]
-    fn for_each(&self, each: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()>;
+    fn for_each(&self, each: Walk<'_>) -> Result<()>;
 
     /// Makes every acknowledged write durable.
     fn sync(&self) -> Result<()>;
@@ -87,6 +86,9 @@ pub trait Engine: Send + Sync {
     /// Syncs and closes; when it returns, no thread of the engine runs and another open succeeds.
     fn close(self: Box<Self>) -> Result<()>;
 }
+
+/// What a walk hands all keys and values to, until it fails.
+pub type Walk<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<()>;
 
 /// What a scan hands its keys and values to.
 pub type Each<'a> = &'a mut dyn FnMut(&[u8], &[u8]);

@@ -4,7 +4,7 @@
 //!   and reads the file again when it is opened.
 //! - Each other name has one lie, which one check of the campaign must find; `LIES` pairs them.
 
-use crate::engine::{Account, Debt, Each, EffectiveOptions, Engine, Knob, Opener, Reader};
+use crate::engine::{Account, Debt, Each, EffectiveOptions, Engine, Knob, Opener, Reader, Walk};
 use crate::profile::Profile;
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
@@ -231,7 +231,7 @@ impl Engine for Fake {
         Ok(Box::new(FakeReader(self)))
     }
 
-    fn for_each(&self, each: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
+    fn for_each(&self, each: Walk<'_>) -> Result<()> {
         let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
         map.iter().try_for_each(|(key, value)| each(key, value))
     }

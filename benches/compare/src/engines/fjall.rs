@@ -8,7 +8,7 @@
 //! - Its journal may grow to 512 MiB before flushes are forced: no knob of the matched profile.
 
 use super::{hand_on, hand_on_all, locked_version};
-use crate::engine::{Account, Debt, Each, EffectiveOptions, Engine, Opener, Reader, Result};
+use crate::engine::{Account, Debt, Each, EffectiveOptions, Engine, Opener, Reader, Result, Walk};
 use crate::profile::{Filter, Profile, Tuning};
 use fjall::compaction::Leveled;
 use fjall::config::{
@@ -115,7 +115,7 @@ impl Engine for FjallEngine {
         Ok(Box::new(FjallReader(&self.records)))
     }
 
-    fn for_each(&self, each: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
+    fn for_each(&self, each: Walk<'_>) -> Result<()> {
         hand_on_all(self.records.iter().map(Guard::into_inner), each)
     }
 

@@ -8,7 +8,7 @@
 
 use super::{hand_on, hand_on_all};
 use crate::engine::{
-    Account, Debt, Each, EffectiveOptions, Engine, Knob, Opener, POLL, Reader, Result, Stall,
+    Account, Debt, Each, EffectiveOptions, Engine, Knob, Opener, POLL, Reader, Result, Stall, Walk,
 };
 use crate::profile::{Filter, Profile, Tuning};
 use kiban::{KibanOptions, Reads, SharedKiban, WriteBatch};
@@ -118,7 +118,7 @@ impl Engine for KibanEngine {
         Ok(Box::new(KibanReader(&self.db)))
     }
 
-    fn for_each(&self, each: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
+    fn for_each(&self, each: Walk<'_>) -> Result<()> {
         hand_on_all(self.db.range::<&[u8]>(..)?, each)
     }
 

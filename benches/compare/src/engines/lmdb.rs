@@ -16,7 +16,7 @@
 #![allow(unsafe_code)]
 
 use super::{hand_on, hand_on_all, locked_version};
-use crate::engine::{Each, EffectiveOptions, Engine, Knob, Opener, Reader, Result};
+use crate::engine::{Each, EffectiveOptions, Engine, Knob, Opener, Reader, Result, Walk};
 use crate::profile::Profile;
 use anyhow::ensure;
 use heed::types::Bytes;
@@ -110,7 +110,7 @@ impl Engine for LmdbEngine {
         Ok(Box::new(LmdbReader(self)))
     }
 
-    fn for_each(&self, each: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
+    fn for_each(&self, each: Walk<'_>) -> Result<()> {
         let txn = self.env.read_txn()?;
         hand_on_all(self.table.iter(&txn)?, each)
     }

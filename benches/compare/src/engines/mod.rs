@@ -29,7 +29,7 @@ mod sqlite;
 #[cfg(test)]
 mod tests;
 
-use crate::engine::{Each, Opener, Result};
+use crate::engine::{Each, Opener, Result, Walk};
 use std::ops::Deref;
 
 /// Every engine that an adapter exists for, built in or not.
@@ -97,7 +97,7 @@ fn hand_on<K: Deref<Target = [u8]>, V: Deref<Target = [u8]>, E: Into<anyhow::Err
 #[allow(dead_code, reason = "some engines' iterators can't be one")]
 fn hand_on_all<K: Deref<Target = [u8]>, V: Deref<Target = [u8]>, E: Into<anyhow::Error>>(
     entries: impl Iterator<Item = Result<(K, V), E>>,
-    each: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>,
+    each: Walk<'_>,
 ) -> Result<()> {
     for entry in entries {
         let (key, value) = entry.map_err(Into::into)?;

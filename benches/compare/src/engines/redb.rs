@@ -8,7 +8,7 @@
 //!   lock.
 
 use super::{locked_version, prefix_end};
-use crate::engine::{Each, EffectiveOptions, Engine, Opener, Reader, Result};
+use crate::engine::{Each, EffectiveOptions, Engine, Opener, Reader, Result, Walk};
 use crate::profile::{Profile, Tuning};
 use redb::{Builder, Database, Durability, ReadableDatabase, ReadableTable, TableDefinition};
 use std::ops::Bound;
@@ -100,7 +100,7 @@ impl Engine for RedbEngine {
         Ok(Box::new(RedbReader(&self.db)))
     }
 
-    fn for_each(&self, each: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
+    fn for_each(&self, each: Walk<'_>) -> Result<()> {
         let table = self.db.begin_read()?.open_table(TABLE)?;
         for entry in table.iter()? {
             let (key, value) = entry?;

@@ -9,7 +9,9 @@
 
 use super::rocksdb_options::{knobs, newest_file, options, scan_options};
 use super::{hand_on_all, locked_version};
-use crate::engine::{Account, Debt, Each, EffectiveOptions, Engine, Opener, Reader, Result, Stall};
+use crate::engine::{
+    Account, Debt, Each, EffectiveOptions, Engine, Opener, Reader, Result, Stall, Walk,
+};
 use crate::profile::Profile;
 use rocksdb::properties as property;
 use rocksdb::statistics::{Histogram, Ticker};
@@ -113,7 +115,7 @@ impl Engine for RocksdbEngine {
         Ok(Box::new(RocksdbReader { db: &self.db, get, profile: &self.profile }))
     }
 
-    fn for_each(&self, each: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
+    fn for_each(&self, each: Walk<'_>) -> Result<()> {
         let mut all = ReadOptions::default();
         // Without it a prefix extractor would make an iterator over everything undefined.
         all.set_total_order_seek(true);

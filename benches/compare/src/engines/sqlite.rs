@@ -11,7 +11,7 @@
 //!   no buffered writes, and readers and the writer shut each other out.
 
 use super::{locked_version, prefix_end};
-use crate::engine::{Each, EffectiveOptions, Engine, Knob, Opener, Reader, Result};
+use crate::engine::{Each, EffectiveOptions, Engine, Knob, Opener, Reader, Result, Walk};
 use crate::profile::{Profile, Tuning};
 use anyhow::{anyhow, ensure};
 use rusqlite::{Connection, OpenFlags, Statement, params};
@@ -177,7 +177,7 @@ impl Engine for SqliteEngine {
         Ok(Box::new(prepared))
     }
 
-    fn for_each(&self, each: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
+    fn for_each(&self, each: Walk<'_>) -> Result<()> {
         let connection = connect(&self.file, &self.profile)?;
         let mut all = connection.prepare(ALL)?;
         let mut rows = all.query([])?;
