@@ -13,7 +13,7 @@
 use super::crew::Crew;
 use super::examiner::Job;
 use super::log::{Cut, Entry, Folder, Image, Kept, Pages};
-use super::place::Place;
+use super::place::{Place, is_refusal};
 use super::session::{DATABASE, Session};
 use super::truth::{Copied, Truth};
 use crate::kill::Fault;
@@ -70,8 +70,6 @@ pub(crate) struct Checker<'a> {
     pub(crate) at_hand: Option<(Arc<Pages>, Pages)>,
     /// What was told of it.
     pub(crate) told: Vec<Note>,
-    /// Whether the device of the session at hand failed.
-    pub(crate) device_failed: bool,
     /// Why the kernel refused it.
     refusal: Option<std::io::Error>,
     /// Where images are kept.
@@ -104,7 +102,6 @@ impl<'a> Checker<'a> {
             jobs: 0,
             at_hand: None,
             told: Vec::new(),
-            device_failed: false,
             refusal: None,
             keep_in,
         }
@@ -113,7 +110,6 @@ impl<'a> Checker<'a> {
     /// A session begins: nothing of it was examined.
     pub(crate) fn begin(&mut self, seed: u64) {
         self.seed = seed;
-        self.device_failed = false;
         self.known.clear();
     }
 
@@ -188,20 +184,19 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    /// Counts an image that can't be mounted. One without a torn write, on a device that did what
-    /// it was told, is told of, and kept.
+    /// Counts an image that can't be mounted. One without a torn write is told of, and kept.
     fn refused(&mut self, torn: bool, when: &str) {
+        let why = self.refusal.take().map_or(String::new(), |error| error.to_string());
+        let what = if torn { "torn" } else { "whole" };
+        *self.row.refusals.entry(format!("{what}: {why}")).or_default() += 1;
         self.row.refused += 1;
-        if self.device_failed {
-            self.row.refused_failed += 1;
-        } else if !torn {
+        if !torn {
             self.row.refused_whole += 1;
-            let name = &self.row.fs;
-            let why = self.refusal.take().map_or(String::new(), |error| error.to_string());
             let at = self.at_hand.as_ref().map_or(String::new(), |image| {
                 keep_image(&self.keep_in, image, self.place.system.size())
             });
-            eprintln!("warning: {name} refused an image of seed {}{when}: {why}; {at}", self.seed);
+            let (name, seed) = (&self.row.fs, self.seed);
+            eprintln!("warning: {name} refused an image of seed {seed}{when}: {why}; {at}");
         }
         self.let_go();
     }
@@ -225,10 +220,11 @@ impl<'a> Checker<'a> {
         drop(disk);
         let mounted = match self.place.mount() {
             Ok(mounted) => mounted,
-            Err(error) => {
+            Err(error) if is_refusal(&error) => {
                 self.refusal = Some(error);
                 return Ok(None);
             }
+            Err(error) => return Err(Fault::environment(format!("mount: {error}"))),
         };
         let dir = self.place.at().join(DATABASE);
         let copies = self.copies.iter().map(|copy| copy.name.clone()).collect();

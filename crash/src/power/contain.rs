@@ -20,7 +20,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "outside the engine")]
 
 use super::log::{Cut, Entry, Folder, Image, Kept, Pages};
-use super::place::Place;
+use super::place::{Place, is_refusal};
 use super::recorder::{On, Rule, Trouble};
 use super::tap::{Call, Tap, replay};
 use crate::disk::{Listing, Seen, Snapshot};
@@ -93,8 +93,6 @@ struct Made {
     /// Where each sequence's calls begin, and where they are written back; or the whole life's.
     windows: Vec<(usize, usize)>,
     failed: Failed,
-    /// Whether the device refused anything.
-    device_failed: bool,
 }
 
 /// Does one session, and counts.
@@ -186,12 +184,11 @@ fn make(place: &Place, base: &Arc<Pages>, work: &Work, row: &mut ContainRow) -> 
         }
     }
     row.calls += tap.count() as u64;
-    let device_failed = matches!(work, Work::Faulty(..) | Work::Failed(_));
     mounted.unmount()?;
     let mut disk = place.recorder.disk();
     let entries = disk.recorded();
     disk.forget();
-    Ok(Made { entries, calls: tap.calls(), windows, failed, device_failed })
+    Ok(Made { entries, calls: tap.calls(), windows, failed })
 }
 
 /// The number of the call that a note tells, if it is of this kind.
@@ -286,18 +283,6 @@ impl<'a> Looked<'a> {
         }
     }
 
-    /// Counts an image that can't be mounted. One without a torn write, on a device that did what
-    /// it was told, is told of.
-    fn count_refused(&self, error: &io::Error, torn: bool, row: &mut ContainRow) {
-        row.refused += 1;
-        if self.made.device_failed {
-            row.refused_failed += 1;
-        } else if !torn {
-            row.refused_whole += 1;
-            eprintln!("warning: {} refused an image: {error}", row.fs);
-        }
-    }
-
     /// What an image shows; nothing where a torn block of the file system's own is in the way,
     /// which is class M; in words, what should not be.
     fn read(
@@ -310,10 +295,11 @@ impl<'a> Looked<'a> {
         let mounted = self.place.mount();
         let seen = match &mounted {
             Ok(_) => listing(self.place.at()).map(Some),
-            Err(error) => {
-                self.count_refused(error, torn, row);
+            Err(error) if is_refusal(error) => {
+                count_refused(error, torn, row);
                 Ok(None)
             }
+            Err(error) => return Err(io::Error::new(error.kind(), error.to_string())),
         };
         if let Ok(mounted) = mounted {
             mounted.unmount()?;
@@ -349,6 +335,17 @@ impl<'a> Looked<'a> {
             Kept::Some(_) => "some of the writes since the last flush",
         };
         Outside { why, calls, at: format!("after {done} calls, {kept}") }
+    }
+}
+
+/// Counts an image that can't be mounted. One without a torn write is told of.
+fn count_refused(error: &io::Error, torn: bool, row: &mut ContainRow) {
+    row.refused += 1;
+    row.refused_whole += u64::from(!torn);
+    let what = if torn { "torn" } else { "whole" };
+    *row.refusals.entry(format!("{what}: {error}")).or_default() += 1;
+    if !torn {
+        eprintln!("warning: {} refused an image: {error}", row.fs);
     }
 }
 

@@ -144,7 +144,6 @@ pub(crate) fn run(
     drop(disk);
     let truth = Truth::tell(seed, &entries, true)?;
     count(checker, &truth, hits, fault);
-    checker.device_failed = true;
     let honest = fault != DeviceFault::Lie;
     // A liar's checkpoint is owed as little as its database.
     checker.copies = if honest { checker.choose(truth.copies_at(at)) } else { Vec::new() };

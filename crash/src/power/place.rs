@@ -179,8 +179,17 @@ fn is_orphan(path: &str) -> bool {
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return false;
     }
-    let name = fs::read_to_string(format!("/proc/{digits}/comm")).unwrap_or_default();
-    name.trim() != "kiban-crash"
+    // Whatever the command is called: it has its own namespace, and says so.
+    let variables = fs::read(format!("/proc/{digits}/environ")).unwrap_or_default();
+    !variables.split(|byte| *byte == 0).any(|variable| variable.starts_with(INSIDE.as_bytes()))
+}
+
+/// Whether a mount failed because of what is on the device, and not for want of anything else.
+#[must_use]
+pub fn is_refusal(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    const OF_CONTENTS: [Errno; 4] = [Errno::INVAL, Errno::IO, Errno::BADMSG, Errno::UCLEAN];
+    Errno::from_io_error(error).is_some_and(|errno| OF_CONTENTS.contains(&errno))
 }
 
 /// Runs a command of the system to its end.
@@ -237,7 +246,10 @@ impl Loop {
     /// # Errors
     /// The machine refused.
     pub fn forget(&self) -> io::Result<()> {
-        self.device.sync_all()?;
+        // What a device error left of an earlier use is told once, and is no answer to this.
+        if self.device.sync_all().is_err() {
+            self.device.sync_all()?;
+        }
         rustix::fs::fadvise(&self.device, 0, None, rustix::fs::Advice::DontNeed)?;
         Ok(())
     }

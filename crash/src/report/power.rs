@@ -32,10 +32,10 @@ pub struct PowerRow {
     pub torn: u64,
     /// Images that the file system refused to mount.
     pub refused: u64,
-    /// Those among them that a failing device left.
-    pub refused_failed: u64,
-    /// Those among them without a torn write, on a device that did what it was told.
+    /// Those among them without a torn write.
     pub refused_whole: u64,
+    /// Refused images by whether a write of theirs was torn, and by what the kernel said.
+    pub refusals: BTreeMap<String, u64>,
     /// Checkpoints looked at in images.
     pub copies: u64,
     /// KiB that a process which examines held at the most.
@@ -64,6 +64,12 @@ pub struct PowerRow {
     pub recorder_times: f64,
 }
 
+fn add(to: &mut BTreeMap<String, u64>, from: &BTreeMap<String, u64>) {
+    for (what, n) in from {
+        *to.entry(what.clone()).or_default() += n;
+    }
+}
+
 impl PowerRow {
     /// Adds what `other` counted.
     pub fn absorb(&mut self, other: &Self) {
@@ -79,16 +85,14 @@ impl PowerRow {
         self.copies += other.copies;
         self.examiner_kib = self.examiner_kib.max(other.examiner_kib);
         self.refused += other.refused;
-        self.refused_failed += other.refused_failed;
         self.refused_whole += other.refused_whole;
+        add(&mut self.refusals, &other.refusals);
         self.behind += other.behind;
         self.durable_behind += other.durable_behind;
         self.device_sessions += other.device_sessions;
         self.device_errors += other.device_errors;
         self.poisoned += other.poisoned;
-        for (name, n) in &other.faults {
-            *self.faults.entry(name.clone()).or_default() += n;
-        }
+        add(&mut self.faults, &other.faults);
         self.lies_told += other.lies_told;
         self.checking_s += other.checking_s;
         self.recording_s += other.recording_s;
@@ -120,10 +124,10 @@ pub struct ContainRow {
     pub outside: u64,
     /// Images that the file system refused to mount.
     pub refused: u64,
-    /// Those among them that a failing device left.
-    pub refused_failed: u64,
-    /// Those among them without a torn write, on a device that did what it was told.
+    /// Those among them without a torn write.
     pub refused_whole: u64,
+    /// Refused images by whether a write of theirs was torn, and by what the kernel said.
+    pub refusals: BTreeMap<String, u64>,
     /// Images with a torn block that could not be read whole.
     pub unreadable: u64,
     /// Writes and flushes that the device refused.
@@ -147,13 +151,11 @@ impl ContainRow {
         self.states += other.states;
         self.outside += other.outside;
         self.refused += other.refused;
-        self.refused_failed += other.refused_failed;
         self.refused_whole += other.refused_whole;
+        add(&mut self.refusals, &other.refusals);
         self.unreadable += other.unreadable;
         self.device_errors += other.device_errors;
-        for (what, n) in &other.failed_syncs {
-            *self.failed_syncs.entry(what.clone()).or_default() += n;
-        }
+        add(&mut self.failed_syncs, &other.failed_syncs);
         self.simulated += other.simulated;
         self.simulated_seen += other.simulated_seen;
     }
