@@ -137,11 +137,14 @@ pub(super) fn keep(task: &Task, fault: &Fault, checker: &Checker<'_>, size: u64)
         if let Some((base, top)) = &checker.at_hand {
             worker::write_image(&dir.path().join("image"), base, top, size)?;
         }
-        let mut text = format!("seed {} of the session\n", checker.seed);
+        let mut text = format!("seed {} of the session; {}\n", checker.seed, checker.which);
         for note in &checker.told {
             let _ = writeln!(text, "{note}");
         }
         std::fs::write(dir.path().join("notes.txt"), text)?;
+        let heard = checker.heard.iter().enumerate();
+        let heard: String = heard.map(|(at, entry)| format!("{at} {entry}\n")).collect();
+        std::fs::write(dir.path().join("log.txt"), heard)?;
         Ok(dir.keep())
     })();
     kept.map_or_else(|error| format!("nothing is kept: {error}"), |dir| said(&dir))

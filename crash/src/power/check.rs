@@ -70,6 +70,9 @@ pub(crate) struct Checker<'a> {
     pub(crate) at_hand: Option<(Arc<Pages>, Pages)>,
     /// What was told of it.
     pub(crate) told: Vec<Note>,
+    /// What the device heard in the session at hand, and which image of it this is.
+    pub(crate) heard: Vec<Entry>,
+    pub(crate) which: String,
     /// Why the kernel refused it.
     refusal: Option<std::io::Error>,
     /// Where images are kept.
@@ -102,6 +105,8 @@ impl<'a> Checker<'a> {
             jobs: 0,
             at_hand: None,
             told: Vec::new(),
+            heard: Vec::new(),
+            which: String::new(),
             refusal: None,
             keep_in,
         }
@@ -127,6 +132,7 @@ impl<'a> Checker<'a> {
             self.row.duplicates += 1;
             return Ok(());
         }
+        self.which = format!("{cut:?}");
         self.row.lossy += u64::from(image.lost > 0);
         self.row.torn += u64::from(image.torn > 0);
         self.copies = self.choose(session.truth.copies_at(cut.at));

@@ -22,7 +22,7 @@
 use super::log::{Cut, Entry, Folder, Image, Kept, Pages};
 use super::place::{Place, is_refusal};
 use super::recorder::{On, Rule, Trouble};
-use super::tap::{Call, Tap, replay};
+use super::tap::{Call, Did, Tap, replay};
 use crate::disk::{Listing, Seen, Snapshot};
 use crate::kill::wire::{Kind, Teller};
 use crate::report::ContainRow;
@@ -188,7 +188,14 @@ fn make(place: &Place, base: &Arc<Pages>, work: &Work, row: &mut ContainRow) -> 
     let mut disk = place.recorder.disk();
     let entries = disk.recorded();
     disk.forget();
-    Ok(Made { entries, calls: tap.calls(), windows, failed })
+    let mut calls = tap.calls();
+    if matches!(work, Work::Faulty(..) | Work::Failed(_)) {
+        // Where the device failed, a syncfs that says yes was seen to prove nothing. It is no call
+        // of the engine's.
+        let all = calls.iter_mut().filter(|(did, _)| *did == Did::SyncFs);
+        all.for_each(|(_, ok)| *ok = false);
+    }
+    Ok(Made { entries, calls, windows, failed })
 }
 
 /// The number of the call that a note tells, if it is of this kind.

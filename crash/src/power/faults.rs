@@ -142,6 +142,7 @@ pub(crate) fn run(
     let entries = disk.recorded();
     disk.forget();
     drop(disk);
+    checker.heard.clone_from(&entries);
     let truth = Truth::tell(seed, &entries, true)?;
     count(checker, &truth, hits, fault);
     let honest = fault != DeviceFault::Lie;
@@ -149,6 +150,7 @@ pub(crate) fn run(
     checker.copies = if honest { checker.choose(truth.copies_at(at)) } else { Vec::new() };
     let expect = Expect::Cut { truth: &truth, at, honest };
     let image = Image { base: healed, top: Pages::default(), open: 0, lost: 0, torn: 0, digest: 0 };
+    checker.which = format!("{}, healed, at {at}", fault.name());
     checker.image(image, 1, &expect, false)?;
     if fault == DeviceFault::Full {
         // Where it was full, nothing can be used on.
@@ -156,6 +158,7 @@ pub(crate) fn run(
     }
     let mut folder = Folder::new(&entries, (**base).clone());
     for kept in [Kept::Some(seed), Kept::All] {
+        checker.which = format!("{}, {kept:?} at {at}", fault.name());
         let image = folder.image(&Cut { at, kept });
         checker.image(image, 1, &expect, false)?;
     }

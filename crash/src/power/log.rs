@@ -46,8 +46,22 @@ pub enum Entry {
     },
     /// What was written became durable.
     Flush,
+    /// A write or a flush was answered with an error, and had no effect.
+    Refused,
     /// The workload told something.
     Note(Note),
+}
+
+impl std::fmt::Display for Entry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Write { at, bytes } => write!(f, "write {at}+{}", bytes.len()),
+            Self::Discard { at, len } => write!(f, "discard {at}+{len}"),
+            Self::Flush => f.write_str("flush"),
+            Self::Refused => f.write_str("refused"),
+            Self::Note(note) => note.fmt(f),
+        }
+    }
 }
 
 impl Entry {
@@ -155,7 +169,7 @@ impl Pages {
         match entry {
             Entry::Write { at, bytes } => self.write(below, *at, bytes),
             Entry::Discard { at, len } => self.discard(below, *at, *len),
-            Entry::Flush | Entry::Note(_) => {}
+            Entry::Flush | Entry::Refused | Entry::Note(_) => {}
         }
     }
 }

@@ -207,6 +207,8 @@ impl Once<'_> {
         let (program, place) = (&self.task.program, &ground.place);
         checker.begin(self.seed);
         let session = session::record(program, place, &ground.base, self.seed)?;
+        // Bytes are shared, not copied.
+        checker.heard.clone_from(&session.entries);
         checker.row.recording_s += begun.elapsed().as_secs_f64();
         if self.measure {
             let bare = session::bare(program, place, self.dir, self.seed)?;
