@@ -24,17 +24,28 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// What syncs that said yes prove.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trust {
+    /// What they say.
+    Whole,
+    /// That, until the file system gave up; what a database shows then is some cut, or an error.
+    Until,
+    /// Nothing: the device lied. What is shown is some cut, or an error.
+    Nothing,
+}
+
 /// What an image may show.
 #[derive(Clone, Debug)]
 pub(crate) enum Expect<'a> {
-    /// A cut of what the workload wrote before this position; the device lied if not honest.
+    /// A cut of what the workload wrote before this position.
     Cut {
         /// The writes.
         truth: &'a Truth,
         /// The position.
         at: usize,
-        /// Whether what was synced must be there.
-        honest: bool,
+        /// What a sync that said yes proves.
+        trust: Trust,
     },
     /// One of these states: an open had decided.
     States(Vec<u64>),
@@ -136,7 +147,7 @@ impl<'a> Checker<'a> {
         self.row.lossy += u64::from(image.lost > 0);
         self.row.torn += u64::from(image.torn > 0);
         self.copies = self.choose(session.truth.copies_at(cut.at));
-        let expect = Expect::Cut { truth: &session.truth, at: cut.at, honest: true };
+        let expect = Expect::Cut { truth: &session.truth, at: cut.at, trust: Trust::Whole };
         let nested = self.draw.below(NESTED_EVERY) == 0;
         self.image(image, life, &expect, nested)
     }
@@ -256,7 +267,7 @@ impl<'a> Checker<'a> {
         if let Some(opened) = opened {
             self.judge_shown(opened, expect)?;
         }
-        let lying = matches!(expect, Expect::Cut { honest: false, .. });
+        let lying = matches!(expect, Expect::Cut { trust, .. } if *trust != Trust::Whole);
         for note in notes {
             match note.kind {
                 Kind::Wrong => {
@@ -306,9 +317,9 @@ impl<'a> Checker<'a> {
 
     fn judge_shown(&mut self, opened: &Note, expect: &Expect<'_>) -> Result<(), Fault> {
         match expect {
-            Expect::Cut { truth, at, honest } => {
-                let crew = &mut self.crew;
-                let cut = truth.judge(*at, opened.b, *honest, || crew.dump())?;
+            Expect::Cut { truth, at, trust } => {
+                let (crew, honest) = (&mut self.crew, *trust != Trust::Nothing);
+                let cut = truth.judge(*at, opened.b, honest, || crew.dump())?;
                 let last = truth.last_sequence(cut);
                 if opened.a < last {
                     let expected = format!("at least sequence {last}, which is shown");
@@ -316,7 +327,7 @@ impl<'a> Checker<'a> {
                     return Err(Fault::new("C2", what, expected, opened.a.to_string()));
                 }
                 self.row.behind += u64::from(cut < truth.writes());
-                self.row.durable_behind += u64::from(*honest && truth.floor_at(*at) > 0);
+                self.row.durable_behind += u64::from(honest && truth.floor_at(*at) > 0);
             }
             Expect::States(states) => {
                 if !states.contains(&opened.b) {

@@ -4,14 +4,17 @@
 //! - The process ends: an error of the device is no reason to hang (B1).
 //! - P1, D1: what was acknowledged as durable before the error is there when the device is healed,
 //!   and everything else is as after a power cut. Calls that failed are in doubt.
+//! - Where the journal of an ext4 gave up, what was acknowledged after the device's first error is
+//!   owed no more than an error or some cut: its syncs were seen to say yes and to prove nothing.
 //! - A device that says yes and forgets keeps no promise of ours but C1: what a reopen shows is a
 //!   cut, or an error.
 //! - The database is made on a healthy device, in a life of its own before the one that fails.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "outside the engine")]
 
-use super::check::{Checker, Expect};
+use super::check::{Checker, Expect, Trust};
 use super::crew;
-use super::log::{Cut, Folder, Image, Kept, Pages};
+use super::log::{Cut, Entry, Folder, Image, Kept, PAGE, Pages};
+use super::place::FileSystem;
 use super::recorder::{On, Rule, Trouble};
 use super::session::{Lived, order};
 use super::truth::Truth;
@@ -143,12 +146,13 @@ pub(crate) fn run(
     disk.forget();
     drop(disk);
     checker.heard.clone_from(&entries);
-    let truth = Truth::tell(seed, &entries, true)?;
+    let mut truth = Truth::tell(seed, &entries, true)?;
     count(checker, &truth, hits, fault);
-    let honest = fault != DeviceFault::Lie;
+    let trust = trust(checker, fault, (&entries, &healed), &mut truth);
+    let honest = trust != Trust::Nothing;
     // A liar's checkpoint is owed as little as its database.
     checker.copies = if honest { checker.choose(truth.copies_at(at)) } else { Vec::new() };
-    let expect = Expect::Cut { truth: &truth, at, honest };
+    let expect = Expect::Cut { truth: &truth, at, trust };
     let image = Image { base: healed, top: Pages::default(), open: 0, lost: 0, torn: 0, digest: 0 };
     checker.which = format!("{}, healed, at {at}", fault.name());
     checker.image(image, 1, &expect, false)?;
@@ -163,6 +167,40 @@ pub(crate) fn run(
         checker.image(image, 1, &expect, false)?;
     }
     Ok(())
+}
+
+/// What the syncs of a session prove.
+fn trust(
+    checker: &mut Checker<'_>,
+    fault: DeviceFault,
+    (entries, healed): (&[Entry], &Pages),
+    truth: &mut Truth,
+) -> Trust {
+    if fault == DeviceFault::Lie {
+        return Trust::Nothing;
+    }
+    if checker.place.system != FileSystem::Ext4 || !journal_gave_up(healed) {
+        return Trust::Whole;
+    }
+    checker.row.gave_up += 1;
+    let refused = entries.iter().position(|entry| *entry == Entry::Refused);
+    truth.trust_until(refused.unwrap_or(0));
+    Trust::Until
+}
+
+/// Whether the journal of an ext4 was aborted: its superblock says so until the next mount.
+///
+/// From then on a sync of bytes in unwritten extents says yes: the bytes reach the device, and that
+/// they are there does not, for it would be told in the journal.
+fn journal_gave_up(pages: &Pages) -> bool {
+    // Magic, and the kind of block; the error's number stands at 32, all in big-endian.
+    const SUPERBLOCK: [u8; 8] = [0xc0, 0x3b, 0x39, 0x98, 0, 0, 0, 4];
+    let below = Pages::default();
+    pages.numbers().any(|page| {
+        let mut bytes = [0; 36];
+        pages.read(&below, page * PAGE, &mut bytes);
+        bytes[..8] == SUPERBLOCK && bytes[32..] != [0; 4]
+    })
 }
 
 fn count(checker: &mut Checker<'_>, truth: &Truth, hits: u64, fault: DeviceFault) {

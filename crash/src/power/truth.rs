@@ -11,6 +11,7 @@
 //!   issued after it returned.
 //! - Writes that failed have no sequence: they follow the last acknowledged one in any order, each
 //!   whole or not at all.
+//! - Where a file system gave up and went on to say yes, floors are those of the moment before.
 //! - A device that lies about its syncs takes floors away, and nothing else.
 
 use super::log::Entry;
@@ -78,6 +79,8 @@ pub struct Truth {
     copies: Vec<Copied>,
     /// Calls that returned.
     pub done: u64,
+    /// From this position on an acknowledgement proves nothing.
+    trusted: Option<usize>,
     /// What failed, in words.
     pub failed: Vec<String>,
     /// Lives that closed.
@@ -255,8 +258,15 @@ impl Truth {
         early.map_or(Ok(()), Err)
     }
 
+    /// From `at` on syncs said yes and proved nothing: what was acknowledged since is owed no more.
+    pub fn trust_until(&mut self, at: usize) {
+        self.trusted = Some(at);
+        self.copies.retain(|copy| copy.done < at);
+    }
+
     /// Writes that a cut at `at` must have, and the promise that says so.
     fn floor(&self, at: usize) -> (usize, &'static str) {
+        let at = at.min(self.trusted.unwrap_or(NEVER));
         let last = |of: fn(&Placed) -> usize| {
             self.order.iter().rposition(|placed| of(placed) < at).map_or(0, |index| index + 1)
         };

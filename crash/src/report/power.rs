@@ -52,6 +52,8 @@ pub struct PowerRow {
     pub poisoned: u64,
     /// Those by kind of error.
     pub faults: BTreeMap<String, u64>,
+    /// Sessions in which the journal of an ext4 gave up: its later syncs prove nothing.
+    pub gave_up: u64,
     /// Lying devices that were told as errors.
     pub lies_told: u64,
     /// Seconds of one worker spent on images.
@@ -93,6 +95,7 @@ impl PowerRow {
         self.device_errors += other.device_errors;
         self.poisoned += other.poisoned;
         add(&mut self.faults, &other.faults);
+        self.gave_up += other.gave_up;
         self.lies_told += other.lies_told;
         self.checking_s += other.checking_s;
         self.recording_s += other.recording_s;
