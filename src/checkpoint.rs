@@ -22,7 +22,7 @@ use crate::env::fs::{
 use crate::env::probe::Stage;
 use crate::env::sync::{Arc, Ordering};
 use crate::error::{Error, Result};
-use crate::version::{ManifestWriter, Version};
+use crate::version::{ManifestWriter, SYNC_DIR, Version};
 use crate::wal::{self, LogStart, LogWriter};
 use std::io;
 use std::path::Path;
@@ -69,11 +69,7 @@ impl Core {
             self.copy_table(target, number, tables)?;
         }
         self.env.stage(Stage::CheckpointSyncDir);
-        let sync_dir = |dir: &Path| {
-            let synced = self.env.fs.sync_dir(dir);
-            synced.map_err(|e| Error::io(dir, "sync directory of checkpoint", e))
-        };
-        sync_dir(target)?;
+        self.sync_dir_of_copy(target)?;
         // Crash here: tables and a log, all with certain names, and no `CURRENT`.
         self.check_unpoisoned()?;
         let number = synced.log;
@@ -85,11 +81,28 @@ impl Core {
             synced,
             ..(*cut.version).clone()
         };
-        ManifestWriter::install(&self.env, target, number, db, &version, bytes_max)?;
+        ManifestWriter::install(&self.env, target, number, db, &version, bytes_max)
+            .map_err(|e| self.judge_copy(e))?;
         // Crash here: a whole database, if its directory has a name.
         self.env.stage(Stage::CheckpointSyncDir);
-        sync_dir(&parent_dir(target))?;
+        self.sync_dir_of_copy(&parent_dir(target))?;
         self.check_unpoisoned()
+    }
+
+    /// Two copies may share a parent, and it may be this database's directory: see `in_dir_turn`.
+    fn sync_dir_of_copy(&self, dir: &Path) -> Result<()> {
+        let sync = || {
+            let synced = self.env.fs.sync_dir(dir);
+            synced.map_err(|e| self.judge_copy(Error::io(dir, SYNC_DIR, e)))
+        };
+        if self.health.is_read_only() { sync() } else { self.health.in_dir_turn(sync) }
+    }
+
+    /// P1: a failed sync of a directory poisons, whosever names are in it. What else fails is the
+    /// copy's alone.
+    fn judge_copy(&self, error: Error) -> Error {
+        let of_dir = matches!(&error, Error::Io { operation, .. } if *operation == SYNC_DIR);
+        if of_dir && !self.health.is_read_only() { self.poison(error) } else { error }
     }
 
     /// P1: a handle that was poisoned meanwhile makes no database.

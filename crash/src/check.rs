@@ -245,11 +245,8 @@ impl Examiner<'_> {
             after: Some((truth, bounds, class)),
         };
         let look = if inside { Look::Once } else { Look::Away };
-        // After a failed sync a page may be gone before the recovery has read it.
-        let trace = if about.faulty { 0 } else { evidence::highest_trace(&birth.disk) };
         let begun = Life::begin(birth, self.tally, |sim| sim.look(look));
         let mut life = begun.map_err(|slip| broken(slip, 0, None))?;
-        above_traces(&life, trace).map_err(|slip| broken(slip, 0, Some(&life)))?;
         self.recovered(&life, &about);
         let inner = life.sim.take().pop();
         if let Some(shot) = inner {
@@ -382,20 +379,6 @@ impl Examiner<'_> {
             torn_batch: false,
         })
     }
-}
-
-/// C2: the recovery goes on above every sequence of which its logs held a trace.
-fn above_traces(life: &Life, trace: u64) -> Result<(), Slip> {
-    let ratchet = life.driver.db().map_or(u64::MAX, |db| db.stats().flushed_sequence);
-    if ratchet >= trace {
-        return Ok(());
-    }
-    Err(Slip {
-        promise: "C2".to_owned(),
-        what: "the sequences after a recovery".to_owned(),
-        expected: format!("above {trace}, of which a log has a trace"),
-        got: format!("above {ratchet}"),
-    })
 }
 
 /// What is kept of a subject once its disk is given away.

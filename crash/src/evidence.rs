@@ -136,9 +136,13 @@ pub fn is_between_flushes(image: &Disk, flushed: u64) -> bool {
 }
 
 /// The highest sequence of which a log of the image holds a trace: a frame header that parses,
-/// whether its frame is whole, torn or behind a hole.
+/// whether its frame is whole, torn or behind a hole; 0 where a failed sync has left pages that may
+/// be gone before a recovery reads them.
 #[must_use]
 pub fn highest_trace(image: &Disk) -> u64 {
+    if image.evicts() {
+        return 0;
+    }
     let current = image.get_file(&format!("{DIR}/{CURRENT}")).ok();
     let current = current.and_then(|bytes| Current::decode(Path::new(CURRENT), &bytes).ok());
     let Some(Current { db, .. }) = current else { return 0 };

@@ -13,6 +13,7 @@
 
 use crate::counters::Counter;
 use crate::disk::{Disk, Errno, Fault, Injected, Op as Call, Rule};
+use crate::evidence;
 use crate::pool::panic_text;
 use crate::sim::Sim;
 use crate::stages::{Column, Outcome as Ending};
@@ -113,6 +114,7 @@ impl Life {
         tally: &mut Tally,
         ready: impl FnOnce(&Sim),
     ) -> Result<Self, Slip> {
+        let trace = birth.after.map_or(0, |_| evidence::highest_trace(&birth.disk));
         let sim = Sim::new(birth.disk, birth.seed);
         sim.set_faults(birth.faults);
         ready(&sim);
@@ -155,8 +157,23 @@ impl Life {
         let (full, snapshot_at) = (false, None);
         let mut life = Self { sim, driver, faulty, injected, full, snapshot_at, refused_once };
         life.driver.tolerance = tolerance;
+        life.above_traces(trace)?;
         life.check_disk()?;
         Ok(life)
+    }
+
+    /// C2: the recovery goes on above every sequence of which its logs held a trace.
+    fn above_traces(&self, trace: u64) -> Result<(), Slip> {
+        let ratchet = self.driver.db().map_or(u64::MAX, |db| db.stats().flushed_sequence);
+        if ratchet >= trace {
+            return Ok(());
+        }
+        Err(Slip {
+            promise: "C2".to_owned(),
+            what: "the sequences after a recovery".to_owned(),
+            expected: format!("above {trace}, of which a log has a trace"),
+            got: format!("above {ratchet}"),
+        })
     }
 
     /// Does one operation, as step number `step`.

@@ -46,7 +46,8 @@ pub fn shrink(seed: u64, config: &Config, broken: &Broken, limit: Duration) -> S
 }
 
 /// Whether the engine takes the options of every life.
-fn opens(script: &Script) -> bool {
+#[must_use]
+pub fn opens(script: &Script) -> bool {
     let mut config = script.config.clone();
     script.sections.iter().all(|section| {
         for (name, value) in &section.changes {

@@ -191,8 +191,9 @@ fn a_trace_and_a_replay_hold_and_count() {
 fn a_file_that_can_not_be_begun_is_no_broken_promise() {
     let dir = scratch();
     for (content, said) in [
-        ("# only a remark\n", "no operation"),
+        ("# only a remark\n", "no line in it"),
         ("option memtable_bytes 1\nput a 1\n", "refuses its options"),
+        ("put a 1\ncrash kill at 1.1\noption memtable_bytes 1\n", "refuses its options"),
         ("option no_such 1\nput a 1\n", "an option, not `no_such`"),
     ] {
         std::fs::write(dir.path().join("r.ops"), content).expect("a file");

@@ -9,6 +9,7 @@
 //!
 //! It poisons nothing: an error is for the path to judge. It deletes nothing (`maintain::collect`).
 
+use super::health::Health;
 use crate::base::key::{DatabaseId, FileNumber, LogPosition, SeqNo};
 use crate::base::name::{FileKind, file_path};
 use crate::env::Env;
@@ -44,6 +45,7 @@ pub(crate) struct Logs {
 /// Where and how the next log is made.
 pub(crate) struct NextLog<'a> {
     pub(crate) env: &'a Env,
+    pub(crate) health: &'a Health,
     pub(crate) dir: &'a Path,
     pub(crate) db: DatabaseId,
     pub(crate) number: FileNumber,
@@ -68,10 +70,9 @@ impl NextLog<'_> {
         log.sync().map_err(|e| (e, true))?;
         // Crash here: the same, but its size is certain if its name survives.
         self.env.stage(Stage::LogSyncDir);
-        self.env
-            .fs
-            .sync_dir(self.dir)
-            .map_err(|e| (Error::io(self.dir, "sync directory of log", e), true))?;
+        let failed = |e| self.health.poison(Error::io(self.dir, "sync directory of log", e));
+        let synced = self.health.in_dir_turn(|| self.env.fs.sync_dir(self.dir).map_err(failed));
+        synced.map_err(|e| (e, true))?;
         // Crash here: the log has a name, so what is synced into it survives (W3).
         Ok(log)
     }
@@ -226,11 +227,11 @@ mod tests {
     #[test]
     fn a_log_at_the_noted_floor_stays_though_nothing_in_it_is_needed() {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let env = Env::os();
+        let (env, health) = (Env::os(), Health::new(false));
         let create = |number, next_seq| {
             let (number, preallocate_bytes) = (FileNumber(number), 0);
             let (dir, db) = (dir.path(), DatabaseId(1));
-            let next = NextLog { env: &env, dir, db, number, preallocate_bytes };
+            let next = NextLog { env: &env, health: &health, dir, db, number, preallocate_bytes };
             let (predecessor, synced) = (LogPosition::default(), LogPosition::default());
             let manifest = crate::base::key::ManifestMark::default();
             let start = LogStart { predecessor, synced, manifest, next_seq };

@@ -144,8 +144,8 @@ impl Core {
     /// As [`Core::allocate_log`].
     pub(crate) fn next_log(&self, preallocate_bytes: u64) -> Result<NextLog<'_>> {
         let number = self.allocate_log()?;
-        let (env, dir, db) = (&self.env, &*self.dir, self.db);
-        Ok(NextLog { env, dir, db, number, preallocate_bytes })
+        let (env, health, dir, db) = (&self.env, &self.health, &*self.dir, self.db);
+        Ok(NextLog { env, health, dir, db, number, preallocate_bytes })
     }
 
     /// Latches `error` if it is the first that leaves durability in doubt, wakes whoever waits, and

@@ -23,8 +23,8 @@ impl Core {
         // Once for each log: where it can't be made now, the leader will make one.
         self.next_log_wanted.store(false, Ordering::Relaxed);
         let next = self.next_log(self.options.log_bytes)?;
-        let prepare = || next.prepare().map_err(|failed| self.judge_log(failed));
-        let prepared = self.health.in_dir_turn(prepare)?;
+        let prepared = next.prepare();
+        let prepared = prepared.map_err(|failed| self.judge_log(failed))?;
         Ok(Built::NextLog(prepared))
     }
 

@@ -223,6 +223,7 @@ fn recovered_version(
 fn first_log(core: &Core, number: FileNumber) -> Result<LogWriter> {
     let next = NextLog {
         env: &core.env,
+        health: &core.health,
         dir: &core.dir,
         db: core.db,
         number,

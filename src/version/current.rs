@@ -27,6 +27,9 @@ use std::path::Path;
 /// The newest version of the line that this code reads and the one that it writes.
 pub const CURRENT_VERSION: u32 = 0;
 
+/// The operation that an error names where a sync of a directory failed.
+pub const SYNC_DIR: &str = "sync directory";
+
 /// A kind of whole file, for its checksum's context.
 const WHOLE_CURRENT: u8 = 1;
 const CURRENT_BYTES_MAX: u64 = 4096;
@@ -121,7 +124,7 @@ pub fn install(env: &Env, dir: &Path, manifest: FileNumber, db: DatabaseId) -> R
     env.fs.rename(&tmp, &path).map_err(|e| Error::io(&path, "rename to", e))?;
     // Crash here: the old manifest is current, or the new one. Both are whole.
     env.stage(Stage::CurrentSyncDir);
-    env.fs.sync_dir(dir).map_err(|e| Error::io(dir, "sync directory", e))
+    env.fs.sync_dir(dir).map_err(|e| Error::io(dir, SYNC_DIR, e))
     // Crash here: the new manifest is current.
 }
 

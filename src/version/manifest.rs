@@ -24,7 +24,7 @@
 //!
 //! It does not make a manifest current (`current`) and does not decide when to start a new one.
 
-use super::current;
+use super::current::{self, SYNC_DIR};
 use super::edit::{Edit, snapshot_edit};
 use super::state::Version;
 use crate::base::checksum::{Context, checksum, checksum_onward};
@@ -274,7 +274,7 @@ impl PreparedManifest {
         file.sync_data().map_err(|e| Error::io(path, "sync manifest", e))?;
         // Crash here: the same, and its bytes are certain if its name is there.
         env.stage(Stage::ManifestSyncDir);
-        env.fs.sync_dir(dir).map_err(|e| Error::io(dir, "sync directory", e))?;
+        env.fs.sync_dir(dir).map_err(|e| Error::io(dir, SYNC_DIR, e))?;
         // Crash here: a whole manifest that `CURRENT` does not name; an orphan.
         current::install(env, dir, number, db)?;
         let (offset, index) = (frames.len() as u64, 1);

@@ -29,6 +29,7 @@ pub mod slice;
 pub mod state;
 
 pub use check::structure;
+pub use current::SYNC_DIR;
 pub use edit::{Edit, compaction_edit, flush_edit, snapshot_edit};
 pub use manifest::{ManifestRead, ManifestWriter, PreparedManifest, read_manifest};
 pub use plan::{Plan, Reason};

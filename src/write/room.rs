@@ -37,15 +37,14 @@ impl Core {
             manifest: *self.manifest_mark.lock(),
             next_seq: writer.logs.last().next(),
         };
-        let judge = |failed| self.judge_log(failed);
         let log = if let Some(prepared) = writer.prepared.take() {
             self.env.stage(Stage::Rotate);
-            prepared.start(&start).map_err(|error| judge((error, true)))?
+            prepared.start(&start).map_err(|error| (error, true))
         } else {
             let bytes = frame_bytes(payload_bytes).max(self.options.log_bytes);
-            let next = self.next_log(bytes)?;
-            self.health.in_dir_turn(|| next.create(&start).map_err(judge))?
+            self.next_log(bytes)?.create(&start)
         };
+        let log = log.map_err(|failed| self.judge_log(failed))?;
         // Crash here: the first frame is whole, torn or absent; nothing follows it yet.
         writer.logs.rotate(log);
         writer.asked_for_log = false;

@@ -365,6 +365,12 @@ impl Disk {
         dirs
     }
 
+    /// Whether a failed sync has left pages that memory drops later.
+    #[must_use]
+    pub fn evicts(&self) -> bool {
+        self.tree.evicts()
+    }
+
     /// Paths and lengths of all files, in the order of the names.
     #[must_use]
     pub fn files(&self) -> Vec<(String, u64)> {

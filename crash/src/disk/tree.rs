@@ -243,6 +243,11 @@ impl Tree {
         }
     }
 
+    /// Whether there are pages that memory drops later.
+    pub(super) fn evicts(&self) -> bool {
+        self.nodes.iter().any(|node| matches!(node, Node::File(file) if file.evicts()))
+    }
+
     /// Drops pages from memory that call number `call` finds evicted; whether there are more.
     pub(super) fn evict(&mut self, call: u64) -> bool {
         let mut more = false;

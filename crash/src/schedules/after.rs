@@ -37,7 +37,7 @@ pub const INSTALLS: [Stage; 5] = [
 ];
 
 /// The stages in which a failed call leaves a log, a manifest or a name in doubt.
-const IN_DOUBT: [Stage; 16] = [
+const IN_DOUBT: [Stage; 17] = [
     Stage::CommitAppend,
     Stage::CommitSyncRotated,
     Stage::CommitSync,
@@ -53,6 +53,7 @@ const IN_DOUBT: [Stage; 16] = [
     Stage::ManifestSync,
     Stage::ManifestSyncDir,
     Stage::CurrentSyncDir,
+    Stage::CheckpointSyncDir,
     Stage::CloseSync,
 ];
 
@@ -300,7 +301,10 @@ fn poison(run: &Run) -> Result<(), Slip> {
         let got = format!("a close without an error after {injected:?}");
         return Err(slip("P1", "a failed append or sync", "the handle is poisoned", got));
     }
-    let elsewhere = |injected: &Injected| !injected.path.starts_with(crate::sim::DIR);
+    // What fails in a copy is the copy's alone, but for the sync of a directory.
+    let elsewhere = |injected: &Injected| {
+        !injected.path.starts_with(crate::sim::DIR) && injected.op != Op::SyncDir
+    };
     if let Some(befell) = run.record.befell.iter().find(|befell| leaves_doubt(befell))
         && !run.end.injected.iter().any(elsewhere)
         && closed.is_ok()

@@ -16,7 +16,7 @@ use super::rows::Row;
 use super::watch::{Shot, Spot, What};
 use super::world::World;
 use crate::counters::Counter;
-use crate::disk::{Disk, Fault, Injected};
+use crate::disk::Disk;
 use crate::life::Slip;
 use crate::sim::{DIR, fold, stage_name};
 use crate::sweep::IMAGES_MAX;
@@ -196,17 +196,13 @@ impl Examiner<'_> {
     /// moment during its call.
     fn copies(&mut self, source: &mut Seed) -> Result<(), (Slip, String)> {
         let Some(left) = &self.run.end.left else { return Ok(()) };
-        // A lie about the names of the copies' own directories loses whole copies; what fails then
-        // is another copy, and this handle is in order.
-        let lies = |of: &Injected| matches!(of.fault, Fault::DirLie(_)) && of.path.as_ref() == "/";
-        let is_certain = !self.run.end.injected.iter().any(lies);
         for done in &self.run.record.done {
             let What::Copy { dir, result: Ok(()) } = &done.what else { continue };
             let floor = self.order.floor_of_copy(self.run, done.invoked);
             let ceiling = self.order.ceiling(done.returned);
             let choice = left.choice(source.below(8), source.next_u64());
-            let power = is_certain.then(|| (left.image(&choice), "after a power cut"));
-            for (disk, when) in [Some((left.killed(), "killed")), power].into_iter().flatten() {
+            let images = [(left.killed(), "killed"), (left.image(&choice), "after a power cut")];
+            for (disk, when) in images {
                 let place = || format!("the copy {dir}, {when}");
                 let hash = source.next_u64();
                 let shown = image::recover(disk, dir, self.world, hash);

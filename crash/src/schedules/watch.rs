@@ -390,10 +390,11 @@ impl Probe for Ear {
     fn stage(&self, stage: Stage) {
         // Before any scheduling point: what the engine looked at last still holds.
         self.watch.with(|state| {
-            // A checkpoint has a manifest of its own.
-            let copies = stage_name(state.stage()).starts_with("checkpoint");
+            // A checkpoint has a manifest of its own; what its task does later is the database's.
+            let of_copy = stage == Stage::ManifestCreate
+                && stage_name(state.stage()).starts_with("checkpoint");
             let counts = after::BUILDS.contains(&stage) || after::INSTALLS.contains(&stage);
-            if counts && !copies {
+            if counts && !of_copy {
                 let at = state.tick();
                 state.record.maintained.push((at, stage));
             }
