@@ -259,8 +259,9 @@ impl Kiban {
     /// sharing table files by hard links. `path` must be on the same file system.
     ///
     /// # Errors
-    /// `AlreadyExists` where `path` exists; as [`Kiban::sync`]; `Io`. A checkpoint that failed or
-    /// was cut short does not open; remove its directory.
+    /// `AlreadyExists` where `path` exists; as [`Kiban::sync`]; `Io`, which poisons this handle
+    /// where the sync of a directory failed. A checkpoint that failed or was cut short does not
+    /// open; remove its directory.
     pub fn checkpoint(&mut self, path: impl AsRef<Path>) -> Result<()> {
         self.core.checkpoint(path.as_ref(), crate::checkpoint::Tables::Link)
     }

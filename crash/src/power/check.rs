@@ -72,7 +72,7 @@ pub(crate) struct Checker<'a> {
     pub(crate) draw: Seed,
     /// Of the session at hand: its seed, and images that were examined.
     pub(crate) seed: u64,
-    pub(crate) known: BTreeSet<(u64, usize, u32)>,
+    pub(crate) known: BTreeSet<(u64, (usize, usize), u32)>,
     /// Checkpoints that the image at hand must have.
     pub(crate) copies: Vec<Copied>,
     /// Jobs so far.
@@ -138,8 +138,9 @@ impl<'a> Checker<'a> {
     ) -> Result<(), Fault> {
         let image = folder.image(cut);
         let life = session.life_at(cut.at);
-        // Equal contents with an equal floor are one image.
-        if !self.known.insert((image.digest, session.truth.floor_at(cut.at), life)) {
+        // Equal contents that must show the same are one image.
+        let must = (session.truth.floor_at(cut.at), session.truth.copies_at(cut.at).len());
+        if !self.known.insert((image.digest, must, life)) {
             self.row.duplicates += 1;
             return Ok(());
         }
