@@ -84,8 +84,9 @@ pub struct Profile {
     pub connection_shared: bool,
     /// LMDB: the size of the map, above the largest database of the row.
     pub map_bytes: u64,
-    /// LMDB: whether the kernel reads ahead in its map; off, it has `MDB_NORDAHEAD`, which is meant
-    /// for databases larger than memory. SQLite and Kiban have no such knob.
+    /// Whether the kernel may read ahead in an engine's map. Off, LMDB has `MDB_NORDAHEAD`, which
+    /// is meant for databases larger than memory, and SQLite, without such a flag, has no map.
+    /// Kiban has no such knob.
     pub map_readahead: bool,
 }
 

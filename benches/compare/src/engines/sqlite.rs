@@ -84,8 +84,9 @@ fn connect(file: &Path, profile: &Profile) -> Result<Connection> {
     Ok(connection)
 }
 
+/// SQLite can't keep the kernel from reading ahead in its map: where that would harm it has none.
 fn mmap_bytes(profile: &Profile) -> i64 {
-    if profile.mmap_reads { MMAP_BYTES } else { 0 }
+    if profile.mmap_reads && profile.map_readahead { MMAP_BYTES } else { 0 }
 }
 
 struct Writer {
