@@ -28,7 +28,8 @@ fn trial(engine: &str, row: &str) -> Result<Outcome> {
     let row = plan.rows[0].clone();
     let contestant = row.contestants[0].clone();
     let cpus = Vec::new();
-    let spec = Spec { row, contestant, repetition: 0, settle_bound_s: 5, cpus, data, out };
+    let (repetition, settle_bound_s, limit_file) = (0, 5, None);
+    let spec = Spec { row, contestant, repetition, settle_bound_s, cpus, data, out, limit_file };
     let spec_file = spec.out.join("spec.json");
     record::write(&spec_file, &spec)?;
     let mut command = Command::new(env!("CARGO_BIN_EXE_kiban-compare"));

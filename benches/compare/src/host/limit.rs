@@ -2,6 +2,8 @@
 //!
 //! - Only a control group bounds the page cache; an rlimit bounds addresses, which says nothing
 //!   about an engine that reads through it, so it is not used in its stead.
+//! - The group is made without a limit; the trial in it sets that before what it measures, and
+//!   lifts it before it reads everything back.
 //! - The group is made under the one that the process is in, or under the one that is given, and
 //!   removed when the limit is dropped.
 
@@ -13,10 +15,12 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub struct Limit {
     dir: PathBuf,
+    /// Holds the limit.
+    file: PathBuf,
 }
 
 impl Limit {
-    /// Makes a group that may use `bytes`, under `parent` or this process's own group.
+    /// Makes a group, under `parent` or this process's own group, where `bytes` can be the limit.
     ///
     /// # Errors
     /// Where no group with a memory limit can be made; the text says why.
@@ -28,13 +32,21 @@ impl Limit {
         let dir = parent.join(format!("kiban-compare-{}", std::process::id()));
         let _ = fs::remove_dir(&dir);
         fs::create_dir(&dir).with_context(|| format!("making {}", dir.display()))?;
-        let limit = Self { dir };
-        let files = ["memory.max", "memory.limit_in_bytes"].map(|name| limit.dir.join(name));
-        let Some(file) = files.iter().find(|file| file.exists()) else {
+        let files = LIFTED.map(|(name, _)| dir.join(name));
+        let file = files.into_iter().find(|file| file.exists());
+        let limit = Self { file: file.clone().unwrap_or_default(), dir };
+        let Some(file) = file else {
             bail!("{} has no memory controller", limit.dir.display());
         };
-        fs::write(file, bytes.to_string()).with_context(|| file.display().to_string())?;
+        set(&file, Some(bytes))?;
+        set(&file, None)?;
         Ok(limit)
+    }
+
+    /// The file that [`set`] writes to.
+    #[must_use]
+    pub fn file(&self) -> &Path {
+        &self.file
     }
 
     /// Puts the process `pid` into it.
@@ -51,6 +63,19 @@ impl Drop for Limit {
     fn drop(&mut self) {
         let _ = fs::remove_dir(&self.dir);
     }
+}
+
+/// The file of each kind of control group, and its word for "no limit".
+const LIFTED: [(&str, &str); 2] = [("memory.max", "max"), ("memory.limit_in_bytes", "-1")];
+
+/// Sets the limit, or lifts it. What lies in the page cache above it is dropped.
+///
+/// # Errors
+/// Where the kernel refuses.
+pub fn set(file: &Path, bytes: Option<u64>) -> Result<()> {
+    let lifted = LIFTED.iter().find(|(name, _)| file.ends_with(name)).map(|(_, word)| *word);
+    let word = bytes.map_or_else(|| lifted.unwrap_or("max").to_string(), |bytes| bytes.to_string());
+    fs::write(file, word).with_context(|| file.display().to_string())
 }
 
 /// The group of this process that has the memory controller.

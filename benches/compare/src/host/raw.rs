@@ -1,8 +1,8 @@
-//! Two system calls that neither std nor rustix offers: which pages of a file are in memory, and
-//! the idle scheduling class.
+//! Three calls that neither std nor rustix offers: which pages of a file are in memory, the idle
+//! scheduling class, and the allocator's free memory back to the kernel.
 //!
-//! Why not safe: `mincore` takes an address and a buffer, `sched_setscheduler` a pointer; no safe
-//! crate that is kept up wraps either.
+//! Why not safe: `mincore` takes an address and a buffer, `sched_setscheduler` a pointer, and
+//! `malloc_trim` is C; no safe crate that is kept up wraps them.
 #![allow(unsafe_code)]
 
 use anyhow::{Result, bail};
@@ -46,4 +46,13 @@ pub fn become_idle_class() -> Result<()> {
         bail!("sched_setscheduler: {}", std::io::Error::last_os_error());
     }
     Ok(())
+}
+
+/// Gives the kernel back what the process has freed. Another allocator than glibc's keeps it.
+pub fn give_back_freed_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it may be called at any time from any thread; 0 asks for nothing to be kept.
+    unsafe {
+        libc::malloc_trim(0);
+    }
 }

@@ -42,7 +42,8 @@ const LIMITS: [&str; 10] = [
     "Settling is allowed to every engine alike before the first stage, and its time is stated.",
     "\"Reduced\" asks the kernel to drop the pages of the database's files; what stayed is given \
      as residency. No global cache is dropped, so nothing here is called cold.",
-    "Rows with a memory limit have one by control group, page cache included; an rlimit bounds no \
+    "Rows with a memory limit have one by control group, page cache included, from the open before \
+     the first stage until background work has come to rest after the last; an rlimit bounds no \
      page cache, and is not used in its stead.",
     "In open-loop rows the rates are shares of what the same engine reached in the same trial, so \
      a faster engine is asked for more.",

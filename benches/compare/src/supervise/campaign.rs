@@ -304,16 +304,19 @@ impl Supervisor<'_> {
             cpus: self.plan.text.cpus.clone(),
             data: database.to_path_buf(),
             out: dir.to_path_buf(),
+            limit_file: None,
         };
+        let limit = match row.memory_limit_bytes {
+            0 => None,
+            bytes => Some(Limit::new(self.args.cgroup.as_deref(), bytes)?),
+        };
+        let limit_file = limit.as_ref().map(|limit| limit.file().to_path_buf());
+        let spec = Spec { limit_file, ..spec };
         let spec_file = dir.join("spec.json");
         record::write(&spec_file, &spec)?;
         let foreign_max = self.plan.text.foreign_cpu_max;
         let watch = guard::await_quiet(foreign_max, !self.args.busy);
         let awake = if row.awake { Some(Awake::start()?) } else { None };
-        let limit = match row.memory_limit_bytes {
-            0 => None,
-            bytes => Some(Limit::new(self.args.cgroup.as_deref(), bytes)?),
-        };
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("trial").arg(&spec_file);
         let cpu_before = children_cpu_ns();

@@ -6,8 +6,8 @@ use super::{floor, load, verify, work};
 use crate::engine::{self, Engine, Opener};
 use crate::engines;
 use crate::fake;
-use crate::host::files;
 use crate::host::process::{self, Io, Memory};
+use crate::host::{files, limit, raw};
 use crate::plan::{Contestant, Durability, Pick, Prepare, Row};
 use crate::random::mix;
 use crate::records::Records;
@@ -39,6 +39,8 @@ pub struct Spec {
     pub data: PathBuf,
     /// Where the result goes, and the archived options.
     pub out: PathBuf,
+    /// Where the row's memory limit is set.
+    pub limit_file: Option<PathBuf>,
 }
 
 /// The engine called `name`, among those that were built in.
@@ -132,6 +134,7 @@ impl Trial<'_> {
         let engine = trial.load()?;
         let engine = trial.prepare(engine)?;
         let engine = trial.stages(engine)?;
+        at("limit", trial.limit(None))?;
         at("verify-run", trial.verify("run", &*engine))?;
         at("close", timed(&mut trial.outcome.figures.close_ns, || engine.close()))?;
         trial.outcome.figures.size_closed = files::size(&spec.data)?;
@@ -197,14 +200,19 @@ impl Trial<'_> {
     /// back left in memory is in the figures of the stages.
     fn prepare(&mut self, mut engine: Box<dyn Engine>) -> Result<Box<dyn Engine>> {
         let dir = &self.spec.data;
+        let limit = Some(self.spec.row.memory_limit_bytes);
         let reduced = self.spec.row.prepare == Prepare::Reduced;
         if reduced || self.spec.row.data.preload > 0 {
             at("close", engine.close())?;
+            raw::give_back_freed_memory();
             if reduced {
                 files::evict(dir)?;
                 self.outcome.figures.residency = Some(files::residency(dir)?);
             }
+            at("limit", self.limit(limit))?;
             engine = self.open().context("open after loading")?;
+        } else {
+            at("limit", self.limit(limit))?;
         }
         if self.spec.row.prepare == Prepare::Walk {
             at("read", self.walk(&*engine))?;
@@ -212,6 +220,12 @@ impl Trial<'_> {
         // No work of the load or of the open runs into the first stage.
         self.settle(&*engine)?;
         Ok(engine)
+    }
+
+    /// Sets the row's memory limit, or lifts it: what is measured is under it, from the open on,
+    /// and loading and reading everything back are not.
+    fn limit(&self, bytes: Option<u64>) -> Result<()> {
+        self.spec.limit_file.as_ref().map_or(Ok(()), |file| limit::set(file, bytes))
     }
 
     /// A point read of each number that the first stage may pick.

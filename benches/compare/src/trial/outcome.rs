@@ -30,7 +30,7 @@ pub struct Outcome {
 #[serde(deny_unknown_fields)]
 pub struct Failure {
     /// Which check or step: `setup`, `options`, `load`, `read`, `write`, `verify-loaded`,
-    /// `verify-run`, `verify-reopened`, `syncs`, `close`.
+    /// `verify-run`, `verify-reopened`, `syncs`, `limit`, `close`.
     pub step: String,
     /// What it saw.
     pub what: String,
