@@ -65,7 +65,9 @@ fn no_section_is_empty() {
 #[test]
 fn a_line_holds_one_sentence() {
     let mut wrong = Vec::new();
-    for file in documents().into_iter().filter(|file| file.path != WRAPPED) {
+    // A campaign's board is a result: it stays as it was written.
+    let written = |file: &Source| file.path != WRAPPED && !file.path.ends_with("/board.md");
+    for file in documents().into_iter().filter(written) {
         for (i, line) in prose(&file) {
             let text = line.trim_start();
             let chars: Vec<char> = text.chars().collect();
