@@ -7,7 +7,10 @@
 //! - W5: a log is obsolete only when everything in it is at or below the flushed sequence.
 //! - The watermark never runs ahead of a sync that succeeded.
 //!
-//! It poisons nothing: an error is for the path to judge. It deletes nothing (`maintain::collect`).
+//! An error is for the path to judge, but for a failed sync of the directory: it is latched before
+//! anybody else may begin one (`Health::in_dir_turn`).
+//!
+//! It deletes nothing (`maintain::collect`).
 
 use super::health::Health;
 use crate::base::key::{DatabaseId, FileNumber, LogPosition, SeqNo};

@@ -2,6 +2,7 @@
 //!
 //! Invariants
 //! - As of [`World::draw`]: data, from a seed.
+
 use super::chooser::Pace;
 use super::world::{Draw, EIO, FULL, LANDED, SYNC_EVICTED, SYNC_NEW, SYNC_OLD, Step, World};
 use crate::disk::{Errno, Fault, Op, Rule};
@@ -86,9 +87,7 @@ impl World {
         world.faults = vec![rule.skip(source.draw(4) as u32)];
         world
     }
-}
 
-impl World {
     /// A world in which copies are made while logs and tables come and go.
     #[must_use]
     pub fn of_copies(seed: u64) -> Self {
