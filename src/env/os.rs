@@ -3,6 +3,7 @@
 //! Invariants
 //! - Syncs go through std, hence through libc, so that an interposed counter sees each of them.
 //! - Locks are `flock`s on an open description: a second one in the same process excludes too.
+//!   They are released by hand, not by closing alone.
 //! - A mapping is made only of files that the engine never changes after their first sync.
 //!
 //! Why not safe: a mapping of a file that another process truncates raises SIGBUS, which no safe
@@ -26,10 +27,18 @@ struct OsFile {
 }
 
 struct OsLock {
-    _file: fs::File,
+    file: fs::File,
 }
 
 impl LockGuard for OsLock {}
+
+impl Drop for OsLock {
+    fn drop(&mut self) {
+        // Closing alone would not do: a child that another thread is spawning holds a copy of the
+        // description until its program begins. Where this fails, closing is what is left.
+        let _ = self.file.unlock();
+    }
+}
 
 impl Fs for OsFs {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
@@ -97,7 +106,7 @@ impl Fs for OsFs {
             LockKind::Shared => file.try_lock_shared(),
         };
         match taken {
-            Ok(()) => Ok(Box::new(OsLock { _file: file })),
+            Ok(()) => Ok(Box::new(OsLock { file })),
             Err(fs::TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
             Err(fs::TryLockError::Error(e)) => Err(e),
         }
