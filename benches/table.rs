@@ -73,7 +73,7 @@ fn table(c: &mut Criterion) {
         let identity = build(&*fs, &path, &options);
         println!("{name}: {} bytes", identity.bytes);
         let file = || fs.open(&path, kiban::env::fs::OpenMode::Read).expect("just written");
-        let mapped = || Backend::Mapped { fs: fs.clone(), cache: None };
+        let mapped = || Backend::Mapped { fs: fs.clone(), cache: None, read_ahead: true };
         let open = |backend| Table::open(&file(), &identity, backend).expect("just written");
         let get = |table: &Table, key: &[u8]| {
             let found = table.get_with(key, key_hash(key), SeqNo::MAX, |e| e.value.len());

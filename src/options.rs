@@ -87,6 +87,10 @@ options! {
     scan_prefix_len: Option<usize> = None;
     /// How tables are read (default mapped).
     reads: Reads = Reads::Mapped;
+    /// Whether a read that misses in a map brings in its neighbours too, as the kernel sees fit
+    /// (default true). It fills memory sooner where the database fits; where it does not, each miss
+    /// reads up to 32 times of what it needs and drives out what others do: turn it off there.
+    map_read_ahead: bool = true;
     /// How blocks are compressed (default not at all).
     compression: Compression = Compression::None;
     /// Runs of one size that are merged into one of the next (default 4, at least 2, at most 2^20).

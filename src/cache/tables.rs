@@ -241,7 +241,7 @@ mod tests {
         let tables = TableCache::new(Arc::new(OsFs), path.clone(), Backend::Pread(blocks), 3);
         tables.of(&identity, &kept).expect("just written");
         assert!(kept.get().is_none() && tables.len() == 1);
-        let backend = Backend::Mapped { fs: Arc::new(OsFs), cache: None };
+        let backend = Backend::Mapped { fs: Arc::new(OsFs), cache: None, read_ahead: true };
         let tables = TableCache::new(Arc::new(OsFs), path, backend, 3);
         let first = tables.of(&identity, &kept).expect("just written").clone();
         assert!(Arc::ptr_eq(&first, &tables.of(&identity, &kept).expect("kept")));
@@ -254,7 +254,7 @@ mod tests {
     #[test]
     fn a_number_with_another_identity_is_another_table() {
         let dir = tempfile::tempdir().expect("a writable temporary directory");
-        let backend = Backend::Mapped { fs: Arc::new(OsFs), cache: None };
+        let backend = Backend::Mapped { fs: Arc::new(OsFs), cache: None, read_ahead: true };
         let tables = TableCache::new(Arc::new(OsFs), dir.path().to_path_buf(), backend, 3);
         let identity = write(dir.path(), 1);
         tables.get(&identity).expect("just written");

@@ -125,6 +125,19 @@ pub enum Mapped {
     Owned(Arc<[u8]>),
 }
 
+impl Mapped {
+    /// Has each fault bring in its own page alone, and not its neighbours too.
+    ///
+    /// # Errors
+    /// What the operating system says of the advice.
+    pub fn leave_neighbours(&self) -> io::Result<()> {
+        match self {
+            Self::Os(map) => map.advise(memmap2::Advice::Random),
+            Self::Owned(_) => Ok(()),
+        }
+    }
+}
+
 impl Deref for Mapped {
     type Target = [u8];
 

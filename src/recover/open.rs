@@ -131,6 +131,7 @@ fn core(
         Reads::Mapped => Backend::Mapped {
             fs: env.fs.clone(),
             cache: (options.compression != Compression::None).then_some(cache),
+            read_ahead: options.map_read_ahead,
         },
         Reads::Pread => Backend::Pread(cache),
     };

@@ -30,6 +30,8 @@ pub enum Backend {
         fs: Arc<dyn Fs>,
         /// For tables that are compressed.
         cache: Option<Arc<BlockCache>>,
+        /// Whether a fault may bring in its neighbours.
+        read_ahead: bool,
     },
     /// By reads of the file into the cache.
     Pread(Arc<BlockCache>),
@@ -75,8 +77,11 @@ impl Source {
     pub fn open(file: &Arc<dyn File>, id: TableId, bytes: u64, backend: Backend) -> Result<Self> {
         let path = file.path().to_path_buf();
         let store = match backend {
-            Backend::Mapped { fs, cache } => {
+            Backend::Mapped { fs, cache, read_ahead } => {
                 let map = file.map(bytes).map_err(|e| Error::io(&path, "map table", e))?;
+                if !read_ahead {
+                    map.leave_neighbours().map_err(|e| Error::io(&path, "advise table", e))?;
+                }
                 Store::Map { map, fs, cache }
             }
             Backend::Pread(cache) => Store::Pread { file: file.clone(), cache },

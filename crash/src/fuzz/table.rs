@@ -51,7 +51,7 @@ pub fn table_open(data: &[u8]) {
     for mapped in [true, false] {
         let cache = Arc::new(BlockCache::new(1 << 16, 64));
         let backend = match mapped {
-            true => Backend::Mapped { fs: env.fs.clone(), cache: None },
+            true => Backend::Mapped { fs: env.fs.clone(), cache: None, read_ahead: true },
             false => Backend::Pread(cache),
         };
         let file = env.fs.open(Path::new(PATH), OpenMode::Read).expect("just written");

@@ -106,7 +106,7 @@ fn walk(cursor: &mut impl Cursor, forward: bool, entries: &[Owned]) -> Result<()
 /// Both kinds of reading, each with nothing remembered from before.
 fn fresh(file: &MemFile) -> [Backend; 2] {
     let cache = Arc::new(BlockCache::new(1 << 20, 64));
-    [Backend::Mapped { fs: file.fs(), cache: None }, Backend::Pread(cache)]
+    [Backend::Mapped { fs: file.fs(), cache: None, read_ahead: true }, Backend::Pread(cache)]
 }
 
 #[test]

@@ -75,7 +75,7 @@ fn identity(summary: &TableSummary) -> TableIdentity {
 fn backends(file: &MemFile) -> [Backend; 3] {
     let cache = |bytes| Arc::new(BlockCache::new(bytes, 64));
     [
-        Backend::Mapped { fs: file.fs(), cache: None },
+        Backend::Mapped { fs: file.fs(), cache: None, read_ahead: true },
         Backend::Pread(cache(1 << 20)),
         Backend::Pread(cache(300)),
     ]
@@ -212,7 +212,7 @@ fn a_table_of_many_restart_points_has_a_filter() {
     let entries: Vec<Owned> =
         (0..66_000u32).map(|k| put(&k.to_be_bytes(), u64::from(k) + 1, b"")).collect();
     let (file, summary) = build(&entries, &options);
-    let backend = Backend::Mapped { fs: file.fs(), cache: None };
+    let backend = Backend::Mapped { fs: file.fs(), cache: None, read_ahead: true };
     let table = open(&file, &summary, backend).expect("undamaged");
     for k in (0..70_000u32).step_by(97) {
         let found =
@@ -267,7 +267,10 @@ fn maintenance_reads_large_tables_past_map_and_cache() {
     let entries: Vec<Owned> = (0..3000u32).map(|k| put(&k.to_be_bytes(), 1, &[1; 200])).collect();
     let (file, summary) = build(&entries, &TableOptions::default());
     let cache = Arc::new(BlockCache::new(1 << 30, 4096));
-    for backend in [Backend::Mapped { fs: file.fs(), cache: None }, Backend::Pread(cache.clone())] {
+    for backend in [
+        Backend::Mapped { fs: file.fs(), cache: None, read_ahead: true },
+        Backend::Pread(cache.clone()),
+    ] {
         let table = open(&file, &summary, backend).expect("undamaged");
         file.reads.lock().clear();
         let mut cursor = Checked::new(table.cursor(Purpose::Maintain));
@@ -290,7 +293,7 @@ fn a_failed_read_ends_a_walk_until_the_next_seek() {
     for (backend, purpose) in [
         (cache(), Purpose::Read),
         (cache(), Purpose::Maintain),
-        (Backend::Mapped { fs: file.fs(), cache: None }, Purpose::Maintain),
+        (Backend::Mapped { fs: file.fs(), cache: None, read_ahead: true }, Purpose::Maintain),
     ] {
         let table = open(&file, &summary, backend).expect("undamaged");
         let mut failures = 0;
