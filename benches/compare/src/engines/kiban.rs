@@ -70,6 +70,7 @@ fn options(profile: &Profile) -> KibanOptions {
         .filter_bits_per_key(if profile.filter == Filter::None { 0 } else { 10 })
         .scan_prefix_len(Some(profile.scan_prefix_len as usize).filter(|len| *len > 0))
         .reads(if profile.mmap_reads { Reads::Mapped } else { Reads::Pread })
+        .map_read_ahead(profile.map_readahead)
 }
 
 struct KibanEngine {

@@ -96,13 +96,18 @@ impl Load {
         }
     }
 
-    /// The share of all CPUs that other processes used: all but the own CPU time, kernel threads
-    /// and interrupts.
+    /// The ticks that other processes used: all but the own CPU time, kernel threads and
+    /// interrupts.
+    #[must_use]
+    pub fn foreign(self, own_cpu_ns: u64) -> u64 {
+        self.busy.saturating_sub(own_cpu_ns / 10_000_000 + self.kernel_threads)
+    }
+
+    /// Their share of all CPUs.
     #[must_use]
     pub fn foreign_share(self, own_cpu_ns: u64) -> f64 {
         let all = self.busy + self.interrupts + self.nice + self.idle + self.steal;
-        let ours = own_cpu_ns / 10_000_000 + self.kernel_threads;
-        self.busy.saturating_sub(ours) as f64 / all.max(1) as f64
+        self.foreign(own_cpu_ns) as f64 / all.max(1) as f64
     }
 }
 
