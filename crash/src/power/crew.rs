@@ -24,6 +24,9 @@ use std::time::{Duration, Instant};
 
 /// After so long without an end it has hung.
 const HANG: Duration = Duration::from_secs(60);
+/// Or after so long, where a thread of it waits for the device: this process serves that, and may
+/// stand still itself.
+const HANG_KERNEL: Duration = Duration::from_secs(300);
 /// Between two looks at whether a child is still there.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -64,8 +67,11 @@ pub(crate) fn work(program: &Path, order: &Order, stdout: File) -> Result<Durati
             let got = format!("{status}: {}", text_of(&mut err).trim_end());
             return Err(Fault::new("-", "a life of the workload", "an orderly end", got));
         }
-        if begun.elapsed() > HANG {
-            let got = format!("it had not ended after {} s", HANG.as_secs());
+        if begun.elapsed() > HANG
+            && (begun.elapsed() > HANG_KERNEL || !waits_for_device(child.0.id()))
+        {
+            let waits = waits(child.0.id());
+            let got = format!("it had not ended after {} s: {waits}", begun.elapsed().as_secs());
             let fault = Fault::new("B1", "a life of the workload", "an end in time", got);
             return Err(Fault { hang: true, ..fault });
         }
@@ -79,6 +85,25 @@ pub fn peak_kib(id: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
+
+/// What `name` says of each thread of the process `id`.
+fn of_threads(id: u32, name: &str) -> Vec<String> {
+    let tasks = std::fs::read_dir(format!("/proc/{id}/task")).into_iter().flatten().flatten();
+    tasks.map(|task| std::fs::read_to_string(task.path().join(name)).unwrap_or_default()).collect()
+}
+
+/// Where the threads of the process `id` wait in the kernel.
+fn waits(id: u32) -> String {
+    let waits = of_threads(id, "comm").into_iter().zip(of_threads(id, "wchan"));
+    let waits = waits.map(|(name, wait)| format!("{} in {wait}", name.trim()));
+    waits.collect::<Vec<_>>().join(", ")
+}
+
+/// Whether one of them can't be interrupted: it waits for a device.
+fn waits_for_device(id: u32) -> bool {
+    let is_waiting = |status: &String| status.lines().any(|line| line.starts_with("State:\tD"));
+    of_threads(id, "status").iter().any(is_waiting)
 }
 
 struct Running {

@@ -165,6 +165,11 @@ pub(super) fn work(
         board.done(fs, images, &checker.row);
         checker.crew.end();
         if let Err(fault) = done {
+            // A workload that did not end has its log here still.
+            let heard = ground.place.recorder.disk().recorded();
+            if fault.hang && !heard.is_empty() {
+                checker.heard = heard;
+            }
             let kept = keep(task, &fault, &checker, ground.place.system.size());
             let events = checker.told.iter().map(ToString::to_string);
             let mut events: Vec<String> = events.collect();
