@@ -22,10 +22,9 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// After so long without an end it has hung.
+/// After so long without an end, and without a wait for the device, it has hung.
 const HANG: Duration = Duration::from_secs(60);
-/// Or after so long, where a thread of it waits for the device: this process serves that, and may
-/// stand still itself.
+/// Or after so long in all: the device is served by this process, which may stand still itself.
 const HANG_KERNEL: Duration = Duration::from_secs(300);
 /// Between two looks at whether a child is still there.
 const LOOK: Duration = Duration::from_millis(50);
@@ -59,6 +58,7 @@ pub(crate) fn work(program: &Path, order: &Order, stdout: File) -> Result<Durati
     let begun = Instant::now();
     let (child, mut err) = start(command(program, order), stdout).map_err(refused)?;
     let mut child = Ending(child);
+    let mut patience = Patience::begin();
     loop {
         if let Some(status) = child.0.try_wait().map_err(refused)? {
             if matches!(status.code(), Some(0 | 1)) {
@@ -67,15 +67,14 @@ pub(crate) fn work(program: &Path, order: &Order, stdout: File) -> Result<Durati
             let got = format!("{status}: {}", text_of(&mut err).trim_end());
             return Err(Fault::new("-", "a life of the workload", "an orderly end", got));
         }
-        if begun.elapsed() > HANG
-            && (begun.elapsed() > HANG_KERNEL || !waits_for_device(child.0.id()))
-        {
+        if patience.is_over(child.0.id()) {
             let waits = waits(child.0.id());
             let got = format!("it had not ended after {} s: {waits}", begun.elapsed().as_secs());
             let fault = Fault::new("B1", "a life of the workload", "an end in time", got);
             return Err(Fault { hang: true, ..fault });
         }
-        std::thread::sleep(Duration::from_millis(1));
+        // The threads are not looked at every millisecond for minutes.
+        std::thread::sleep(if begun.elapsed() > HANG { LOOK } else { Duration::from_millis(1) });
     }
 }
 
@@ -104,6 +103,32 @@ fn waits(id: u32) -> String {
 fn waits_for_device(id: u32) -> bool {
     let is_waiting = |status: &String| status.lines().any(|line| line.starts_with("State:\tD"));
     of_threads(id, "status").iter().any(is_waiting)
+}
+
+/// How long a child is waited for.
+struct Patience {
+    begun: Instant,
+    /// When it was last seen to wait for the device.
+    waited: Instant,
+}
+
+impl Patience {
+    fn begin() -> Self {
+        let begun = Instant::now();
+        Self { begun, waited: begun }
+    }
+
+    /// Whether the process `id` has hung. What waited for the device gets a whole [`HANG`] after
+    /// that.
+    fn is_over(&mut self, id: u32) -> bool {
+        if self.begun.elapsed() <= HANG {
+            return false;
+        }
+        if waits_for_device(id) {
+            self.waited = Instant::now();
+        }
+        self.waited.elapsed() > HANG || self.begun.elapsed() > HANG_KERNEL
+    }
 }
 
 struct Running {
@@ -177,6 +202,7 @@ impl Running {
     fn listen(&mut self) -> Result<Vec<Note>, Fault> {
         let what = "an examination";
         let begun = Instant::now();
+        let mut patience = Patience::begin();
         let mut notes = Vec::new();
         loop {
             match self.notes.recv_timeout(LOOK) {
@@ -192,9 +218,11 @@ impl Running {
                         let got = format!("{status} after \"{last}\": {}", said.trim_end());
                         return Err(Fault::new("-", what, "an orderly end", got));
                     }
-                    if begun.elapsed() > HANG {
+                    if patience.is_over(self.child.0.id()) {
                         let last = notes.last().map_or(String::new(), Note::to_string);
-                        let got = format!("it said \"{last}\" {} s ago", HANG.as_secs());
+                        let waits = waits(self.child.0.id());
+                        let s = begun.elapsed().as_secs();
+                        let got = format!("after {s} s it had said \"{last}\" last: {waits}");
                         let fault = Fault::new("B1", what, "an end in time", got);
                         return Err(Fault { hang: true, ..fault });
                     }
