@@ -31,28 +31,11 @@ pub(super) fn run(
 ) {
     let until = task.budget.map(|budget| Instant::now() + budget);
     let board = Board::new(task, until);
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..task.jobs)
-            .map(|number| {
-                let board = &board;
-                scope.spawn(move || worker::work(board, task, (dir, guard), number, interrupt))
-            })
-            .collect();
-        while !workers.iter().all(|worker| worker.is_finished()) {
-            std::thread::sleep(LOOK);
-            fill(report, &board);
-            progress(report.totals.images, &report.totals, 0);
-        }
-        for worker in workers {
-            if let Err(panic) = worker.join() {
-                let got = crate::pool::panic_text(&*panic);
-                let what = "the rig".to_owned();
-                let failure = Failure { promise: "-".to_owned(), what, got, ..Failure::default() };
-                report.add_failure(failure);
-            }
-        }
+    let work = |number| worker::work(&board, task, (dir, guard), number, interrupt);
+    wait_for_workers(task.jobs, &work, report, &mut |report| {
+        fill(report, &board);
+        progress(report.totals.images, &report.totals, 0);
     });
-    fill(report, &board);
     let whole = |quota: &(FileSystem, u64)| {
         let name = quota.0.name();
         report.power.iter().any(|row| row.fs == name && row.images >= quota.1.min(WHOLE_IMAGES))
@@ -71,6 +54,32 @@ pub(super) fn run(
         }
         None => {}
     }
+}
+
+/// Has `work` done by so many workers, each with its number, until all of them have ended; `look`
+/// is called meanwhile, and once after that. A worker that panicked is a failure in `report`.
+pub(super) fn wait_for_workers(
+    jobs: usize,
+    work: &(dyn Fn(usize) + Sync),
+    report: &mut Report,
+    look: &mut dyn FnMut(&mut Report),
+) {
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..jobs).map(|number| scope.spawn(move || work(number))).collect();
+        while !workers.iter().all(|worker| worker.is_finished()) {
+            std::thread::sleep(LOOK);
+            look(report);
+        }
+        for worker in workers {
+            if let Err(panic) = worker.join() {
+                let got = crate::pool::panic_text(&*panic);
+                let what = "the rig".to_owned();
+                let failure = Failure { promise: "-".to_owned(), what, got, ..Failure::default() };
+                report.add_failure(failure);
+            }
+        }
+    });
+    look(report);
 }
 
 /// So many images on each file system must meet every counter.

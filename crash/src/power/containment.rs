@@ -7,6 +7,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "outside the engine")]
 
 use super::Task;
+use super::campaign::wait_for_workers;
 use super::contain::{self, Outside, Work};
 use super::guard::Guard;
 use super::log::Pages;
@@ -18,10 +19,8 @@ use std::collections::btree_map::Entry;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-/// Between two looks at the workers.
-const LOOK: Duration = Duration::from_millis(100);
 /// Short lives of the engine on each file system.
 const ENGINE_LIVES: usize = 4;
 
@@ -134,26 +133,11 @@ pub(super) fn run(
         interrupt,
         state: Mutex::default(),
     };
-    std::thread::scope(|scope| {
-        let board = &board;
-        let workers: Vec<_> = (0..task.jobs)
-            .map(|number| scope.spawn(move || board.work((dir, guard), number)))
-            .collect();
-        while !workers.iter().all(|worker| worker.is_finished()) {
-            std::thread::sleep(LOOK);
-            board.fill(report);
-            progress(report.totals.images, &report.totals, 0);
-        }
-        for worker in workers {
-            if let Err(panic) = worker.join() {
-                let got = crate::pool::panic_text(&*panic);
-                let what = "the rig".to_owned();
-                let failure = Failure { promise: "-".to_owned(), what, got, ..Failure::default() };
-                report.add_failure(failure);
-            }
-        }
+    let work = |number| board.work((dir, guard), number);
+    wait_for_workers(task.jobs, &work, report, &mut |report| {
+        board.fill(report);
+        progress(report.totals.images, &report.totals, 0);
     });
-    board.fill(report);
     let mut state = board.state();
     report.environment = state.refused.take();
     for (system, outside) in std::mem::take(&mut state.outside) {
