@@ -166,8 +166,43 @@ pub struct MutantResult {
     pub seconds: f64,
     /// Promise that broke first, or "abort" or "hang".
     pub promise: String,
+    /// `mutants --power`: what each layer looked at.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub looked: Vec<Looked>,
     /// The failure, where the layer gave one.
     pub failure: Option<Failure>,
+}
+
+impl MutantResult {
+    /// "killed", "lives" after all that was asked for, or "unfinished": nobody knows.
+    #[must_use]
+    pub fn fate(&self) -> &'static str {
+        match self.killed {
+            true => "killed",
+            false if self.looked.iter().any(|looked| looked.end == "unfinished") => "unfinished",
+            false => "lives",
+        }
+    }
+}
+
+/// What a layer of power cuts came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Looked {
+    /// The layer.
+    pub layer: String,
+    /// "killed"; "lives", which all the images say; or "unfinished": nothing was wrong until its
+    /// time was over, and there were not enough of them.
+    pub end: String,
+    /// Images that it looked at; 0 where the process could not tell any more.
+    pub images: u64,
+    /// Images that it was asked for.
+    pub asked: u64,
+}
+
+impl std::fmt::Display for Looked {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {} of {} images", self.layer, self.images, self.asked)
+    }
 }
 
 /// Speeds, measured by the run itself.
@@ -251,7 +286,8 @@ pub struct Report {
     /// `mutants`: the kill matrix.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub mutants: Vec<MutantResult>,
-    /// `mutants`: "alive", or what went wrong with the unmutated sources.
+    /// `mutants`: "alive", "unfinished" with the images looked at, or what went wrong with the
+    /// unmutated sources.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub control: Option<String>,
     /// What the machine refused, if it did.

@@ -54,6 +54,7 @@ fn mistakes_end_with_two_and_name_what_was_expected() {
         (&["replay", "kb1:sweep:7:0"], "kb1:sweep:OPS"),
         (&["replay", "nowhere.ops"], "nowhere.ops"),
         (&["mutants", "B999"], "B999"),
+        (&["mutants", "B27", "--power", "--jobs", "65"], "at most 64"),
         (&["merge"], "<DIR>"),
         (&["merge", "nowhere"], "nowhere/report.json"),
         (&["stages", "--junit", "/proc/none/x.xml"], "/proc/none/x.xml"),

@@ -232,9 +232,10 @@ fn run_mutants(args: &MutantsArgs) -> Done {
         shard.has(index - 1)
     });
     report.shard = args.work.shard.map(|shard| shard.to_string()).unwrap_or_default();
-    report.jobs = u64::from(jobs(args.work.jobs));
-    let order = layers::Order { seed: report.seed, jobs: jobs(args.work.jobs) };
     let (all_layers, power) = (args.all_layers, args.power);
+    let workers = if power { power_jobs(args.work.jobs)? } else { jobs(args.work.jobs) };
+    report.jobs = u64::from(workers);
+    let order = layers::Order { seed: report.seed, jobs: workers };
     if power {
         check_power(&FileSystem::ALL)?;
     }
@@ -331,6 +332,9 @@ fn run_kill(args: &KillArgs) -> Done {
 /// longer to mount.
 const EXT4_IMAGES: u64 = 10_000;
 
+/// Workers of `power` at the most: each has a loop device for each file system.
+const POWER_JOBS_MAX: u16 = 64;
+
 /// Whether this machine can cut the power under these file systems.
 fn check_power(systems: &[FileSystem]) -> Result<(), Refusal> {
     let missing = place::missing(systems);
@@ -338,6 +342,16 @@ fn check_power(systems: &[FileSystem]) -> Result<(), Refusal> {
         return Ok(());
     }
     Err(environment(format!("power needs {}", missing.join("; "))))
+}
+
+/// Workers of `power`: two for each core where nothing is said, since mounting waits.
+fn power_jobs(told: Option<u16>) -> Result<u16, Refusal> {
+    let most = POWER_JOBS_MAX;
+    match told {
+        Some(told) if told > most => Err(usage(format!("--jobs: power takes at most {most}"))),
+        Some(told) => Ok(told),
+        None => Ok(jobs(None).saturating_mul(2).min(most)),
+    }
 }
 
 fn run_power(args: &PowerArgs) -> Done {
@@ -363,7 +377,7 @@ fn run_power(args: &PowerArgs) -> Done {
         Some(Budget::Cases(_)) => return Err(usage("--budget: power takes a time".to_owned())),
         None => None,
     };
-    let workers = args.jobs.unwrap_or_else(|| jobs(None).saturating_mul(2));
+    let workers = power_jobs(args.jobs)?;
     let task = power::Task {
         program,
         dir: args.dir.clone(),

@@ -97,11 +97,18 @@ pub fn verdict(report: &Report) -> String {
 fn hollow(report: &Report) -> String {
     let mut why = Vec::new();
     if let Some(control) = report.control.as_deref().filter(|&control| control != "alive") {
-        why.push(format!("the unmutated engine did not survive the layers ({control})"));
+        let what = if control.starts_with("unfinished") { "finish" } else { "survive" };
+        why.push(format!("the unmutated engine did not {what} the layers ({control})"));
     }
-    let alive: Vec<&str> = report.mutants.iter().filter(|m| !m.killed).map(|m| &*m.id).collect();
-    if !alive.is_empty() {
-        why.push(format!("seeded bugs lived: {}", alive.join(", ")));
+    let ids = |fate| {
+        let of_fate = report.mutants.iter().filter(|mutant| mutant.fate() == fate);
+        of_fate.map(|mutant| &*mutant.id).collect::<Vec<_>>().join(", ")
+    };
+    for (fate, what) in [("lives", "lived"), ("unfinished", "were not looked for to the end")] {
+        let ids = ids(fate);
+        if !ids.is_empty() {
+            why.push(format!("seeded bugs {what}: {ids}"));
+        }
     }
     if report.totals.cases == 0 && report.mutants.is_empty() {
         why.push("no case ran".to_owned());
@@ -345,9 +352,12 @@ fn kills(mutants: &[MutantResult]) -> Table {
     let mut table =
         Table::new(&["bug", "killed by", "broke", "cases", "ops", "shrunk ops", "seconds"]);
     for mutant in mutants {
-        let by = match mutant.killed {
-            true => Cell::toned(mutant.layers.join(" "), Tone::Good),
-            false => Cell::toned("LIVES", Tone::Bad),
+        let short = mutant.looked.iter().filter(|looked| looked.end == "unfinished");
+        let short = short.map(|looked| format!(" ({looked})")).collect::<String>();
+        let by = match mutant.fate() {
+            "killed" => Cell::toned(mutant.layers.join(" ") + &short, Tone::Good),
+            "lives" => Cell::toned("LIVES", Tone::Bad),
+            _ => Cell::toned(format!("UNFINISHED{short}"), Tone::Doubtful),
         };
         table.row(vec![
             (&*mutant.id).into(),

@@ -8,7 +8,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "outside the engine")]
 
 use crate::power::place::FileSystem;
-use crate::report::{Failure, Report, Verdict};
+use crate::report::{Failure, Looked, Report, Verdict};
 use std::io::{Read, Seek};
 use std::path::Path;
 use std::process::{Command, ExitStatus};
@@ -60,8 +60,12 @@ pub const POWER: &[Layer] = &[
 ];
 
 const fn power(name: &'static str, system: FileSystem) -> Layer {
-    layer(name, Way::Power(system, 400), 240, "power cuts and device errors on this file system")
+    layer(name, Way::Power(system, 400), 600, "power cuts and device errors on this file system")
 }
+
+/// Seconds until a power layer begins no new image. What it is at then may take minutes more: a
+/// life of the workload that waits for the device is not a hang, and must not be a kill.
+const POWER_BUDGET_S: u64 = 120;
 
 const fn layer(name: &'static str, way: Way, limit_s: u64, what: &'static str) -> Layer {
     Layer { name, what, way, limit_s }
@@ -86,6 +90,8 @@ pub enum End {
     Survived(Report),
     /// A promise broke.
     Broke(Report),
+    /// It saw nothing wrong until its time was over, and had not looked at all it was asked for.
+    Unfinished(Report),
     /// Nothing broke, but a counter or a cell that the unmutated engine reaches stayed at zero.
     Silent(Report),
     /// The process ended otherwise than by its own will.
@@ -133,10 +139,39 @@ pub fn run_power(
     let mut command = Command::new(binary);
     command.args(["power", "--json", "--fs", system.name()]);
     command.args(["--images", &images.to_string(), "--seed", &order.seed.to_string()]);
-    command.args(["--budget", &format!("{}s", layer.limit_s / 2)]);
+    command.args(["--budget", &format!("{POWER_BUDGET_S}s")]);
     command.args(["--faults", "write-once,flush-once", "--faulty-every", "2"]);
-    execute(&mut command, Duration::from_secs(layer.limit_s))
-        .map_or_else(End::Trouble, |ended| ended.as_ref().map_or(End::Hung, judge))
+    command.args(["--jobs", &order.jobs.to_string()]);
+    match execute(&mut command, Duration::from_secs(layer.limit_s)) {
+        Ok(None) => End::Hung,
+        Ok(Some(ended)) => whole(judge(&ended), images),
+        Err(why) => End::Trouble(why),
+    }
+}
+
+/// What saw nothing wrong has looked at as many images as were `asked` for, or is unfinished.
+fn whole(end: End, asked: u64) -> End {
+    match end {
+        End::Survived(seen) | End::Silent(seen) if seen.totals.images < asked => {
+            End::Unfinished(seen)
+        }
+        end => end,
+    }
+}
+
+/// What a layer of power cuts looked at, and what came of it; nothing for the other layers.
+#[must_use]
+pub fn looked(layer: &Layer, end: &End) -> Option<Looked> {
+    let Way::Power(_, asked) = layer.way else { return None };
+    let (word, seen) = match end {
+        End::Survived(seen) => ("lives", Some(seen)),
+        End::Unfinished(seen) => ("unfinished", Some(seen)),
+        End::Broke(seen) | End::Silent(seen) => ("killed", Some(seen)),
+        End::Aborted(_) | End::Hung => ("killed", None),
+        End::Interrupted | End::Trouble(_) => return None,
+    };
+    let images = seen.map_or(0, |seen| seen.totals.images);
+    Some(Looked { layer: layer.name.to_owned(), end: word.to_owned(), images, asked })
 }
 
 /// Runs a layer that is tests of a package; they count no cases.
@@ -227,6 +262,7 @@ fn tail(text: &str, lines: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::MutantResult;
 
     fn shell(script: &str, limit_ms: u64) -> End {
         let mut command = Command::new("sh");
@@ -246,6 +282,24 @@ mod tests {
         assert_eq!(names("ERR").take(4).collect::<Vec<_>>(), ["SEQ", "FLIP", "ERR", "CRASH"]);
         assert_eq!(names("SxC").nth(2), Some("SxC"));
         assert_eq!(names("ERR").count(), LAYERS.len());
+    }
+
+    #[test]
+    fn a_budget_that_ended_early_is_neither_a_kill_nor_a_survival() {
+        let mut seen = Report::default();
+        seen.totals.images = 399;
+        let unfinished = End::Unfinished(seen.clone());
+        assert_eq!(whole(End::Survived(seen.clone()), 400), unfinished);
+        assert_eq!(whole(End::Silent(seen.clone()), 400), unfinished);
+        assert_eq!(whole(End::Broke(seen.clone()), 400), End::Broke(seen.clone()));
+        let told = looked(&POWER[0], &unfinished).expect("it is a layer of power cuts");
+        assert_eq!(told.to_string(), "POWER-ext4: 399 of 400 images");
+        let mut mutant = MutantResult { looked: vec![told], ..MutantResult::default() };
+        assert_eq!(mutant.fate(), "unfinished");
+        mutant.killed = true;
+        assert_eq!(mutant.fate(), "killed");
+        seen.totals.images = 400;
+        assert_eq!(whole(End::Survived(seen.clone()), 400), End::Survived(seen));
     }
 
     #[test]

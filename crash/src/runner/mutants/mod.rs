@@ -9,6 +9,8 @@
 //!   where it did not, the run says so and fails.
 //! - A seeded bug that does not apply or does not build is not killed, the tests' build included.
 //! - Aborts and hangs are kills by the layer that ran.
+//! - A layer whose time was over early proves no survival, the control's included: it is told as
+//!   unfinished, and only a kill by another layer makes up for it.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "outside the engine")]
 
 pub mod catalog;
@@ -101,13 +103,13 @@ fn run_all(
     // Tests take long to build: the control runs those that some seeded bug has got to.
     let dear = (0..layers.len()).filter(|&at| reached[at]).map(|at| &layers[at]);
     let dear = dear.filter(|layer| matches!(layer.way, Way::Tests(_)));
-    if control(&mut scratch, dear, task, report, progress)? {
+    if control(&mut scratch, dear, task, report, progress)? && report.control.is_none() {
         report.control = Some("alive".to_owned());
     }
     Ok(())
 }
 
-/// The unmutated engine against `layers`; whether it survives them.
+/// The unmutated engine against `layers`; whether it survives them, as far as they looked.
 fn control<'a>(
     scratch: &mut Scratch,
     layers: impl Iterator<Item = &'a Layer>,
@@ -121,10 +123,17 @@ fn control<'a>(
         progress.say(report.mutants.len() as u64, &format!("control: {}", layer.name));
         match run_layer(scratch, &binary, layer, task.order)? {
             End::Survived(seen) => report.totals.absorb(&seen.totals),
+            // The other layers' kills count: it goes on, and is not called alive.
+            End::Unfinished(seen) => {
+                report.totals.absorb(&seen.totals);
+                let told = describe(layer, &End::Unfinished(seen));
+                let before = report.control.take().map_or(String::new(), |told| told + "; ");
+                report.control = Some(before + &told);
+            }
             End::Interrupted => return Ok(false),
             End::Trouble(why) => return Err(Trouble::Environment(why)),
             other => {
-                report.control = Some(format!("{}: {}", layer.name, describe(&other)));
+                report.control = Some(describe(layer, &other));
                 return Ok(false);
             }
         }
@@ -207,8 +216,9 @@ fn run_layer(
 /// Puts what a layer saw into the row.
 fn note(result: &mut MutantResult, layer: &Layer, end: &End) {
     let first = !result.killed;
+    result.looked.extend(layers::looked(layer, end));
     match end {
-        End::Survived(seen) => {
+        End::Survived(seen) | End::Unfinished(seen) => {
             if first {
                 count(result, seen);
             }
@@ -236,13 +246,18 @@ fn count(result: &mut MutantResult, seen: &Report) {
     result.ops += seen.totals.ops;
 }
 
-fn describe(end: &End) -> String {
-    match end {
+fn describe(layer: &Layer, end: &End) -> String {
+    let told = match end {
         End::Survived(_) => "survived".to_owned(),
+        End::Unfinished(_) => {
+            let looked = layers::looked(layer, end);
+            return looked.map_or(String::new(), |looked| format!("unfinished {looked}"));
+        }
         End::Broke(report) | End::Silent(report) => crate::runner::view::verdict(report),
         End::Aborted(why) => format!("aborted: {why}"),
         End::Hung => "hung".to_owned(),
         End::Interrupted => "interrupted".to_owned(),
         End::Trouble(why) => why.clone(),
-    }
+    };
+    format!("{}: {told}", layer.name)
 }

@@ -1,7 +1,7 @@
 //! Tests of the pages: the failure report by its exact text, the verdicts by their words.
 
 use super::*;
-use crate::report::{self, Totals};
+use crate::report::{self, Looked, Totals};
 use crate::runner::page::text;
 
 fn failure() -> Failure {
@@ -98,7 +98,24 @@ fn a_living_seeded_bug_is_named() {
     let text = text::render(&page(&report, &BTreeMap::new()));
     assert!(text.contains("B07  LIVES"), "{text}");
     assert!(text.ends_with("HOLLOW: seeded bugs lived: B07.\n"), "{text}");
+    let told = |layer: &str, end: &str, images| Looked {
+        layer: layer.to_owned(),
+        end: end.to_owned(),
+        images,
+        asked: 400,
+    };
+    report.mutants[1].looked =
+        vec![told("POWER-ext4", "lives", 400), told("POWER-xfs", "unfinished", 7)];
+    report.judge();
+    assert_eq!(report.verdict.exit_code(), 6);
+    let text = text::render(&page(&report, &BTreeMap::new()));
+    assert!(text.contains("B07  UNFINISHED (POWER-xfs: 7 of 400 images)"), "{text}");
+    assert!(text.ends_with("HOLLOW: seeded bugs were not looked for to the end: B07.\n"), "{text}");
     report.mutants.pop();
+    report.control = Some("unfinished POWER-xfs: 7 of 400 images".to_owned());
+    report.judge();
+    assert_eq!(report.verdict.exit_code(), 6);
+    assert!(verdict(&report).contains("did not finish"), "{}", verdict(&report));
     report.control = Some("CRASH: broken D1".to_owned());
     report.judge();
     assert!(verdict(&report).contains("unmutated engine"), "{}", verdict(&report));
