@@ -13,6 +13,7 @@ fn main() {
     for input in inputs {
         collect(&root.join(input), &mut files);
     }
+    collect(&engine.join(".cargo"), &mut files);
     collect(&engine.join("src"), &mut files);
     collect(&engine.join("Cargo.toml"), &mut files);
     let mut analysis = Vec::new();
@@ -23,14 +24,18 @@ fn main() {
     for watched in inputs {
         println!("cargo::rerun-if-changed={}", root.join(watched).display());
     }
-    for watched in ["src", "Cargo.toml"] {
+    for watched in [".cargo", "src", "Cargo.toml"] {
         println!("cargo::rerun-if-changed={}", engine.join(watched).display());
     }
     let rustc = Command::new(env("RUSTC")).arg("--version").output().expect("rustc runs");
     println!("cargo::rustc-env=COMPARE_RUSTC={}", String::from_utf8_lossy(&rustc.stdout).trim());
     let flags = std::env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default().replace('\u{1f}', " ");
     let flags = if flags.is_empty() { "no further flags".into() } else { flags };
-    println!("cargo::rustc-env=COMPARE_FLAGS=opt-level {}, {flags}", env("OPT_LEVEL"));
+    let of_cxx = format!("CXXFLAGS_{}", env("TARGET").replace('-', "_"));
+    println!("cargo::rerun-if-env-changed={of_cxx}");
+    let cxx = std::env::var(of_cxx).unwrap_or_else(|_| "no further flags".into());
+    let opt_level = env("OPT_LEVEL");
+    println!("cargo::rustc-env=COMPARE_FLAGS=opt-level {opt_level}, {flags}; C++: {cxx}");
     println!("cargo::rustc-env=COMPARE_PROFILE={}", env("PROFILE"));
 }
 

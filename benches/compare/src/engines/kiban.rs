@@ -8,7 +8,7 @@
 
 use super::{hand_on, hand_on_all};
 use crate::engine::{
-    Account, Debt, Each, EffectiveOptions, Engine, Knob, Opener, POLL, Reader, Result, Stall, Walk,
+    Account, Debt, Each, EffectiveOptions, Engine, Opener, POLL, Reader, Result, Stall, Walk,
 };
 use crate::profile::{Filter, Profile, Tuning};
 use kiban::{KibanOptions, Reads, SharedKiban, WriteBatch};
@@ -30,22 +30,16 @@ impl Opener for KibanOpener {
     fn open(&self, dir: &Path, profile: &Profile) -> Result<Box<dyn Engine>> {
         let options = options(profile);
         let archive = format!("{options:#?}\n");
-        let knobs = vec![Knob {
-            name: "memtable_bytes".into(),
-            asked: match profile.tuning {
-                Tuning::Matched => profile.memtable_bytes.to_string(),
-                Tuning::Defaults => KibanOptions::new().get_memtable_bytes().to_string(),
-            },
-            got: options.get_memtable_bytes().to_string(),
-        }];
         let db = SharedKiban::open(dir, options)?;
-        Ok(Box::new(KibanEngine { db, archive, knobs }))
+        Ok(Box::new(KibanEngine { db, archive }))
     }
 }
 
 /// Kiban counts the runs of all sizes against its limits, RocksDB the files of level 0 alone, with
-/// one run in each of its other six levels beside them. A read may find as many runs in either.
-const LEVELS_BELOW: usize = 6;
+/// one run beside them in each other level that it uses: with levels of dynamic size, its default,
+/// and a first one of 4 MiB, those are three for a million records of the plans and two for a
+/// hundred thousand. A read may find as many runs in either.
+const LEVELS_BELOW: usize = 3;
 
 /// The profile in the engine's words.
 fn options(profile: &Profile) -> KibanOptions {
@@ -76,7 +70,6 @@ fn options(profile: &Profile) -> KibanOptions {
 struct KibanEngine {
     db: SharedKiban,
     archive: String,
-    knobs: Vec<Knob>,
 }
 
 impl Engine for KibanEngine {
@@ -167,7 +160,7 @@ impl Engine for KibanEngine {
         Ok(EffectiveOptions {
             file_name: "kiban-options.txt".into(),
             bytes: self.archive.clone().into_bytes(),
-            knobs: self.knobs.clone(),
+            knobs: Vec::new(),
         })
     }
 

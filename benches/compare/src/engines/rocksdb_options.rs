@@ -4,6 +4,8 @@
 //!   it has corrected what it was given. (Setting the stop trigger alone makes it raise that one to
 //!   the slowdown trigger; so both are set.)
 //! - What no OPTIONS file holds, the capacity of the block cache, is asked as a property.
+//! - Whether it computes CRC-32C by the CPU's instruction, which is how its crate was compiled, is
+//!   read in its LOG.
 //! - Nothing beyond the profile is tuned: the rest stands in the archived file as RocksDB has it.
 
 use crate::engine::{Knob, Result};
@@ -95,10 +97,20 @@ pub fn newest_file(dir: &Path) -> Result<(String, Vec<u8>)> {
     Ok((name, bytes))
 }
 
-/// The profile's knobs beside what the OPTIONS file and the open database say.
+/// Whether CRC-32C is fast, as the LOG that `open` began in `dir` has it.
+fn checksum_knob(dir: &Path) -> Result<Knob> {
+    let log = std::fs::read(dir.join("LOG")).context("read RocksDB's LOG")?;
+    let log = String::from_utf8_lossy(&log);
+    let line = log.lines().find_map(|line| line.split_once("Fast CRC32 supported: "));
+    let got = line.map_or("unknown", |(_, said)| said.trim());
+    let got = if got.starts_with("Supported") { "Supported" } else { got };
+    Ok(Knob { name: "Fast CRC32".into(), asked: "Supported".into(), got: got.into() })
+}
+
+/// The profile's knobs beside what the OPTIONS file, the LOG and the open database say.
 pub fn knobs(profile: &Profile, file: &[u8], db: &DB) -> Result<Vec<Knob>> {
     let found = parse(file)?;
-    let mut knobs = Vec::new();
+    let mut knobs = vec![checksum_knob(db.path())?];
     for (section, name, asked) in asked(profile) {
         let got = found.get(&(section.to_string(), name.to_string()));
         let got = got.cloned().unwrap_or_else(|| "(not in the file)".to_string());
