@@ -19,6 +19,7 @@ fn main() {
     let mut analysis = Vec::new();
     collect(&root.join("src/report"), &mut analysis);
     collect(&root.join("src/check.rs"), &mut analysis);
+    collect(&root.join("src/check"), &mut analysis);
     println!("cargo::rustc-env=COMPARE_INPUTS_SHA256={}", hash(&root, files));
     println!("cargo::rustc-env=COMPARE_ANALYSIS_SHA256={}", hash(&root, analysis));
     for watched in inputs {

@@ -1,10 +1,17 @@
 //! Holds boards against targets: every target is met, missed, or not measured, and only the first
 //! is well.
+//!
+//! - The median decides; where the board calls the ratio even, the verdict says so.
+//! - A board that proves nothing, by `boards`, measures nothing: no figure of it meets a target,
+//!   and none misses one.
+
+mod boards;
+#[cfg(test)]
+mod tests;
 
 use crate::cli::Usage;
-use crate::report::rows::Board;
-use crate::supervise::record;
-use anyhow::{Context, Result};
+use anyhow::Result;
+pub use boards::Held;
 use serde::Deserialize;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,10 +36,12 @@ pub struct Target {
     pub metric: String,
     /// Whose figure it is.
     pub engine: String,
-    /// Against whom; for `ratio_min`.
+    /// Against whom; for `ratio_min` and `ratio_above`.
     pub against: Option<String>,
     /// The least median ratio; above 1 favours `engine`.
     pub ratio_min: Option<f64>,
+    /// What the median ratio must exceed: a tie is a miss.
+    pub ratio_above: Option<f64>,
     /// The greatest median.
     pub value_max: Option<f64>,
     /// The least median.
@@ -52,7 +61,7 @@ pub enum Verdict {
     Met(String),
     /// Missed; with what was seen.
     Missed(String),
-    /// No board has the row, or too few trials.
+    /// No board has the row, it has too few trials, or what it has proves nothing.
     NotMeasured(String),
 }
 
@@ -69,13 +78,16 @@ pub fn read_targets(path: &Path) -> Result<Targets> {
 fn parse_targets(text: &str) -> Result<Targets, String> {
     let targets: Targets = toml::from_str(text).map_err(|error| error.to_string())?;
     for target in &targets.target {
-        let conditions = [target.ratio_min, target.value_max, target.value_min, target.fall_max];
-        let one = conditions.iter().flatten().count() == 1;
-        let sided = target.ratio_min.is_some() == target.against.is_some();
+        let ratios = [target.ratio_min, target.ratio_above];
+        let values = [target.value_max, target.value_min, target.fall_max];
+        let ratios = ratios.iter().flatten().count();
+        let one = ratios + values.iter().flatten().count() == 1;
+        let sided = (ratios == 1) == target.against.is_some();
         let known = crate::report::metrics::metric(&target.metric).is_some();
         if !one || !sided || target.rows.is_empty() || !known {
             return Err(format!(
-                "{:?} needs rows, a known metric, one condition, and against with ratio_min alone",
+                "{:?} needs rows, a known metric, one condition, and against with ratio_min or \
+                 ratio_above alone",
                 target.what
             ));
         }
@@ -83,54 +95,74 @@ fn parse_targets(text: &str) -> Result<Targets, String> {
     Ok(targets)
 }
 
-/// The verdicts on one target.
-#[must_use]
-pub fn judge(target: &Target, boards: &[Board]) -> Vec<(String, Verdict)> {
-    let mut best: f64 = 0.0;
-    let rows = target.rows.iter().map(|row| {
-        let verdict = match (&target.against, target.ratio_min) {
-            (Some(against), Some(least)) => judge_ratio(target, row, against, least, boards),
-            _ => judge_value(target, row, &mut best, boards),
-        };
-        (row.clone(), verdict)
-    });
-    rows.collect()
+/// What a board says about a target's row.
+struct Seen {
+    met: bool,
+    count: usize,
+    /// What was counted.
+    of: &'static str,
+    text: String,
 }
 
-fn judge_ratio(target: &Target, row: &str, against: &str, least: f64, boards: &[Board]) -> Verdict {
-    let mut all = boards.iter().flat_map(|board| &board.ratios);
-    let found = all.find(|ratio| {
+/// The verdicts on one target.
+#[must_use]
+pub fn judge(target: &Target, boards: &[Held]) -> Vec<(String, Verdict)> {
+    let mut best: f64 = 0.0;
+    let rows = target.rows.iter();
+    rows.map(|row| (row.clone(), judge_row(target, row, &mut best, boards))).collect()
+}
+
+fn judge_row(target: &Target, row: &str, best: &mut f64, boards: &[Held]) -> Verdict {
+    let plan = row.split('/').next().unwrap_or_default();
+    let Some(held) = boards.iter().find(|held| held.board.plan == plan) else {
+        return Verdict::NotMeasured(format!("no board of the plan {plan}"));
+    };
+    let seen = match &target.against {
+        Some(against) => see_ratio(target, row, against, held),
+        None => see_value(target, row, best, held),
+    };
+    let mut engines = vec![target.engine.as_str()];
+    engines.extend(target.against.as_deref());
+    let doubt = held.doubt(row, &engines);
+    match (seen, doubt) {
+        (None, None) => Verdict::NotMeasured("no such figure".into()),
+        (None, Some(why)) => Verdict::NotMeasured(format!("{why}; no such figure")),
+        (Some(seen), Some(why)) => Verdict::NotMeasured(format!("{why}; it gave {}", seen.text)),
+        // Too few trials prove nothing, whatever they gave.
+        (Some(seen), None) if seen.count < target.trials_min => Verdict::NotMeasured(format!(
+            "{}: {}, {} are needed; they gave {}",
+            seen.of, seen.count, target.trials_min, seen.text
+        )),
+        (Some(seen), None) if seen.met => Verdict::Met(seen.text),
+        (Some(seen), None) => Verdict::Missed(seen.text),
+    }
+}
+
+fn see_ratio(target: &Target, row: &str, against: &str, held: &Held) -> Option<Seen> {
+    let ratio = held.board.ratios.iter().find(|ratio| {
         ratio.row == row
             && ratio.metric == target.metric
             && ratio.engine == target.engine
             && ratio.against == against
-    });
-    let Some(ratio) = found else { return Verdict::NotMeasured("no such ratio".into()) };
-    let seen = format!(
-        "{:.3} [{:.3}, {:.3}] against {against}, target {least:.3}",
+    })?;
+    let (met, condition) = if let Some(bound) = target.ratio_above {
+        (ratio.median > bound, format!("above {bound:.3}"))
+    } else {
+        let least = target.ratio_min.unwrap_or(f64::INFINITY);
+        (ratio.median >= least, format!("at least {least:.3}"))
+    };
+    let even = if ratio.is_even() { " (even)" } else { "" };
+    let text = format!(
+        "{:.3} [{:.3}, {:.3}]{even} against {against}, target {condition}",
         ratio.median, ratio.min, ratio.max
     );
-    verdict(target, ratio.pairs, "pairs", ratio.median >= least, seen)
+    Some(Seen { met, count: ratio.pairs, of: "pairs", text })
 }
 
-/// Too few trials prove nothing, whatever they gave.
-fn verdict(target: &Target, count: usize, of: &str, met: bool, seen: String) -> Verdict {
-    let least = target.trials_min;
-    match met {
-        _ if count < least => {
-            Verdict::NotMeasured(format!("{of}: {count}, {least} are needed; they gave {seen}"))
-        }
-        true => Verdict::Met(seen),
-        false => Verdict::Missed(seen),
-    }
-}
-
-fn judge_value(target: &Target, row: &str, best: &mut f64, boards: &[Board]) -> Verdict {
-    let mut all = boards.iter().flat_map(|board| &board.rows);
-    let found = all.find(|figure| {
+fn see_value(target: &Target, row: &str, best: &mut f64, held: &Held) -> Option<Seen> {
+    let figure = held.board.rows.iter().find(|figure| {
         figure.row == row && figure.metric == target.metric && figure.engine == target.engine
-    });
-    let Some(figure) = found else { return Verdict::NotMeasured("no such row".into()) };
+    })?;
     let (value, unit) = (figure.median, &figure.unit);
     *best = best.max(value);
     let (met, condition) = if let Some(most) = target.value_max {
@@ -141,144 +173,31 @@ fn judge_value(target: &Target, row: &str, best: &mut f64, boards: &[Board]) -> 
         let least = *best * (1.0 - target.fall_max.unwrap_or(0.0));
         (value >= least, format!("at least {least:.3}, from the peak before it"))
     };
-    let seen = format!("{value:.3} {unit}, target {condition}");
-    verdict(target, figure.trials, "trials", met, seen)
+    let text = format!("{value:.3} {unit}, target {condition}");
+    Some(Seen { met, count: figure.trials, of: "trials", text })
 }
 
 /// Checks the boards below `dirs` against the targets; whether every target is met.
 ///
 /// # Errors
-/// [`Usage`] for targets or directories that are not what they should be.
+/// [`Usage`] for targets, directories or boards that are not what they should be, or do not belong
+/// together.
 pub fn run(targets: &Path, dirs: &[PathBuf]) -> Result<bool> {
+    let plans = boards::plans_of(targets);
     let targets = read_targets(targets)?;
-    let mut boards = Vec::new();
-    for dir in dirs {
-        find_boards(dir, &mut boards)?;
-    }
-    if boards.is_empty() {
-        return Err(Usage("no scoreboard.json below these directories".into()).into());
-    }
+    let boards = boards::read(dirs, &plans)?;
     let (mut met, mut missed, mut unmeasured) = (0, 0, 0);
     for target in &targets.target {
         for (row, verdict) in judge(target, &boards) {
-            let (word, seen) = match &verdict {
-                Verdict::Met(seen) => ("met", seen),
-                Verdict::Missed(seen) => ("MISSED", seen),
-                Verdict::NotMeasured(why) => ("NOT MEASURED", why),
+            let (word, seen, count) = match &verdict {
+                Verdict::Met(seen) => ("met", seen, &mut met),
+                Verdict::Missed(seen) => ("MISSED", seen, &mut missed),
+                Verdict::NotMeasured(why) => ("NOT MEASURED", why, &mut unmeasured),
             };
-            match verdict {
-                Verdict::Met(_) => met += 1,
-                Verdict::Missed(_) => missed += 1,
-                Verdict::NotMeasured(_) => unmeasured += 1,
-            }
+            *count += 1;
             println!("{word:12}  {row} {} {}: {seen}", target.engine, target.metric);
         }
     }
     println!("{met} met, {missed} missed, {unmeasured} not measured");
     Ok(missed + unmeasured == 0)
-}
-
-fn find_boards(dir: &Path, boards: &mut Vec<Board>) -> Result<()> {
-    if !dir.is_dir() {
-        return Err(Usage(format!("{} is no directory", dir.display())).into());
-    }
-    let file = dir.join("scoreboard.json");
-    if file.is_file() {
-        boards.push(record::read(&file)?);
-        return Ok(());
-    }
-    let mut below: Vec<PathBuf> = Vec::new();
-    for entry in fs::read_dir(dir).with_context(|| dir.display().to_string())? {
-        let path = entry?.path();
-        if path.is_dir() {
-            below.push(path);
-        }
-    }
-    below.sort();
-    below.iter().try_for_each(|dir| find_boards(dir, boards))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::report::rows::{Ratio, RowFigure};
-
-    fn board() -> Board {
-        let figure = |row: &str, median: f64| RowFigure {
-            row: row.into(),
-            engine: "kiban".into(),
-            metric: "ops_per_s".into(),
-            unit: "1/s".into(),
-            median,
-            min: median,
-            max: median,
-            trials: 3,
-        };
-        let ratio = Ratio {
-            row: "a/1".into(),
-            metric: "ops_per_s".into(),
-            engine: "kiban".into(),
-            against: "rocksdb".into(),
-            median: 1.5,
-            min: 0.9,
-            max: 1.6,
-            pairs: 3,
-        };
-        let rows = vec![figure("a/1", 90.0), figure("a/2", 100.0), figure("a/3", 89.0)];
-        Board { rows, ratios: vec![ratio], ..Board::default() }
-    }
-
-    fn verdicts(condition: &str) -> Vec<Verdict> {
-        let text = format!(
-            "[[target]]\nwhat = \"w\"\nmetric = \"ops_per_s\"\nengine = \"kiban\"\n{condition}"
-        );
-        let targets = parse_targets(&text).expect("a target");
-        let judged = judge(&targets.target[0], &[board()]);
-        judged.into_iter().map(|(_, verdict)| verdict).collect()
-    }
-
-    #[test]
-    fn ratios_are_met_missed_or_not_measured() {
-        let at = |least: &str, more: &str| {
-            let text =
-                format!("rows = [\"a/1\"]\nagainst = \"rocksdb\"\nratio_min = {least}{more}");
-            verdicts(&text).remove(0)
-        };
-        assert!(matches!(at("1.5", ""), Verdict::Met(_)));
-        assert!(matches!(at("1.51", ""), Verdict::Missed(_)));
-        assert!(matches!(at("1.0", "\ntrials_min = 5"), Verdict::NotMeasured(_)));
-        let other = "rows = [\"a/9\"]\nagainst = \"rocksdb\"\nratio_min = 1";
-        assert!(matches!(verdicts(other)[..], [Verdict::NotMeasured(_)]));
-    }
-
-    #[test]
-    fn values_and_falls_are_held_against_their_bounds() {
-        assert!(matches!(verdicts("rows = [\"a/1\"]\nvalue_max = 90")[..], [Verdict::Met(_)]));
-        assert!(matches!(verdicts("rows = [\"a/1\"]\nvalue_min = 91")[..], [Verdict::Missed(_)]));
-        let fall = verdicts("rows = [\"a/1\", \"a/2\", \"a/3\"]\nfall_max = 0.1");
-        assert!(matches!(fall[..], [Verdict::Met(_), Verdict::Met(_), Verdict::Missed(_)]));
-    }
-
-    #[test]
-    fn a_target_without_one_condition_is_refused() {
-        for text in ["rows = []\nvalue_max = 1", "rows = [\"a\"]", "rows = [\"a\"]\nratio_min = 1"]
-        {
-            let text =
-                format!("[[target]]\nwhat = \"w\"\nmetric = \"ops_per_s\"\nengine = \"k\"\n{text}");
-            assert!(parse_targets(&text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn the_targets_of_the_project_are_well_formed() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let targets = read_targets(&path.join("../../docs/performance/targets.toml"));
-        let targets = targets.expect("docs/performance/targets.toml");
-        let plans = crate::plan::all_rows(&path.join("plans")).expect("the plans");
-        for target in &targets.target {
-            for row in &target.rows {
-                assert!(plans.contains(row), "{}: no plan has the row {row}", target.what);
-            }
-        }
-    }
 }

@@ -242,11 +242,26 @@ fn check_ends_with_1_on_any_miss() {
     let row = r#"{"row":"a/b","engine":"kiban","metric":"ops_per_s","unit":"1/s","median":5.0,
         "min":4.0,"max":6.0,"trials":3}"#;
     let totals = r#"{"valid":3,"invalid":0,"diagnostic":0,"pairs":0,"foreground_operations":1}"#;
-    let text_of_board =
-        format!(r#"{{"plan":"a","revision":"r","rows":[{row}],"ratios":[],"totals":{totals}}}"#);
-    fs::write(board.join("scoreboard.json"), text_of_board).expect("a board");
+    // Where the repository has them, beside the plans: the plan that ran must be one of those.
+    let (docs, plans) = (dir.path().join("docs/performance"), "benches/compare/plans");
+    let plans = dir.path().join(plans);
+    for (file, text) in [(plans.join("a.toml"), "plan"), (board.join("plan.toml"), "plan")] {
+        fs::create_dir_all(file.parent().expect("a directory")).expect("a directory");
+        fs::write(file, text).expect("a plan");
+    }
+    fs::create_dir_all(&docs).expect("a directory");
+    let write = |board: &Path, revision: &str, conditions: &str| {
+        let text = format!(
+            r#"{{"plan":"a","revision":"{revision}","rows":[{row}],"ratios":[],{conditions}
+            "totals":{totals}}}"#
+        );
+        fs::write(board.join("scoreboard.json"), text).expect("a board");
+    };
+    let fair = r#""conditions":{"busy_allowed":false,"dirty":false,"release":true,"invalid":[],
+        "plan_sha256":"64879f7d6b960a01909762d911a32d4582c20010c5641ee90278b644a9e3b525"},"#;
+    write(&board, "r", fair);
     let check = |condition: &str| {
-        let targets = dir.path().join("targets.toml");
+        let targets = docs.join("targets.toml");
         let target = format!(
             "[[target]]\nwhat = \"w\"\nrows = [\"a/b\"]\nmetric = \"ops_per_s\"\n\
              engine = \"kiban\"\n{condition}\n"
@@ -259,6 +274,19 @@ fn check_ends_with_1_on_any_miss() {
     assert_eq!(check("value_min = 5\ntrials_min = 4"), Some(1));
     assert_eq!(check("value_min = 5\nvalue_max = 6"), Some(2));
     assert_eq!(check("value_mean = 5"), Some(2));
+    write(&board, "r", &fair.replace("\"busy_allowed\":false", "\"busy_allowed\":true"));
+    assert_eq!(check("value_min = 5"), Some(1), "a busy machine proves nothing");
+    write(&board, "r", "");
+    assert_eq!(check("value_min = 5"), Some(1), "nor does a board of an older form");
+    write(&board, "r", fair);
+    assert_eq!(check("value_min = 5"), Some(0));
+    let again = board.join("again");
+    fs::create_dir(&again).expect("a directory");
+    fs::rename(board.join("scoreboard.json"), again.join("scoreboard.json")).expect("moved");
+    let other = board.join("other");
+    fs::create_dir(&other).expect("a directory");
+    write(&other, "s", fair);
+    assert_eq!(check("value_min = 5"), Some(2), "two boards of one plan");
 }
 
 #[cfg(feature = "kiban")]

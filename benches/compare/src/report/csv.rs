@@ -23,7 +23,7 @@ pub fn write(results: &Results) -> String {
             )
         };
         let why = field(&record.invalid.join("; "));
-        let figures = metrics::of(record);
+        let figures = metrics::of(record, results.row(&record.row));
         if figures.is_empty() {
             let _ = writeln!(text, "{},,,,{why}", head(&record.row));
         }

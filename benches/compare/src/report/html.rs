@@ -8,7 +8,7 @@ use super::accounts;
 use super::chart::{self, Bar, Line};
 use super::documented::Documented;
 use super::markdown::{self, NOT_GIVEN, number};
-use super::notes::Notes;
+use super::notes::{self, Notes};
 use super::rows::{Board, Ratio};
 use std::fmt::Write;
 
@@ -27,9 +27,10 @@ pub fn write(results: &Results, board: &Board, documented: &Documented, notes: &
          <p class=\"totals\">{valid} trials valid, {invalid} invalid, {pairs} pairs, {ops} \
          foreground operations. Revision <code>{revision}</code>.</p>\
          <p>A ratio is taken inside one repetition; its bar ends at the median, the thin line is \
-         the range. Right of 1 Kiban is ahead. A range that spans 1 is even, and \
-         grey.</p></header>\n",
+         the range. Right of 1 Kiban is ahead; a bar whose range spans 1 is \
+         grey.</p><p>{reading}</p></header>\n",
         plan = escape(&board.plan),
+        reading = escape(&markdown::READING.join(" ").replace('`', "")),
         about = escape(&campaign.about),
         valid = totals.valid,
         invalid = totals.invalid,
@@ -80,7 +81,7 @@ pub fn write(results: &Results, board: &Board, documented: &Documented, notes: &
 fn section(page: &mut String, board: &Board, documented: &Documented, row: &str) {
     let _ = write!(page, "<section><h3>{}</h3>", escape(row));
     let ratios = markdown::ratios(board, row);
-    for metric in ["ops_per_s", "read_p99", "write_p99"] {
+    for metric in ["ops_per_s", "reads_per_s", "writes_per_s", "read_p99", "write_p99"] {
         let bars: Vec<Bar> =
             ratios.iter().filter(|ratio| ratio.metric == metric).map(|ratio| bar(ratio)).collect();
         if !bars.is_empty() {
@@ -146,7 +147,7 @@ fn figures(page: &mut String, board: &Board, documented: &Documented, row: &str)
                         let _ = write!(page, "<small>{low} to {high}</small>");
                     }
                     let given = markdown::given(documented, row, engine, metric.name);
-                    if given != NOT_GIVEN || metric.name == "ops_per_s" {
+                    if given != NOT_GIVEN || notes::is_rate_of(board, row, metric.name) {
                         let _ = write!(page, "<small>documented: {}</small>", escape(&given));
                     }
                     page.push_str("</td>");

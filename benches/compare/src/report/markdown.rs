@@ -4,7 +4,7 @@ use super::Results;
 use super::accounts;
 use super::documented::Documented;
 use super::metrics::{METRICS, Metric};
-use super::notes::{DECIDING, Notes};
+use super::notes::{self, Notes};
 use super::rows::{Board, Ratio, RowFigure};
 use std::fmt::Write;
 
@@ -31,8 +31,9 @@ pub fn write(results: &Results, board: &Board, documented: &Documented, notes: &
     let _ = writeln!(
         text,
         "A ratio is taken inside one repetition, the median of those is shown with its range, and \
-         above 1 favours Kiban.\nA range that spans 1 is even.\nLatencies are microseconds, \
-         medians of the trials' own percentiles.\n"
+         above 1 favours Kiban.\nLatencies are microseconds, medians of the trials' own \
+         percentiles.\n\n{}\n",
+        READING.join("\n")
     );
     text.push_str("## Machine and engines\n\n| fact | value |\n| --- | --- |\n");
     for (name, value) in &campaign.machine.facts {
@@ -120,7 +121,7 @@ pub fn metrics_of(board: &Board, row: &str) -> Vec<&'static Metric> {
 #[must_use]
 pub fn ratios<'a>(board: &'a Board, row: &str) -> Vec<&'a Ratio> {
     let of_row = board.ratios.iter().filter(|ratio| ratio.row == row);
-    of_row.filter(|ratio| DECIDING.contains(&ratio.metric.as_str())).collect()
+    of_row.filter(|ratio| notes::decides(board, ratio)).collect()
 }
 
 fn write_row(text: &mut String, board: &Board, documented: &Documented, row: &str) {
@@ -135,7 +136,7 @@ fn write_row(text: &mut String, board: &Board, documented: &Documented, row: &st
         let given: Vec<String> =
             engines.iter().map(|engine| given(documented, row, engine, metric.name)).collect();
         let any = given.iter().any(|cell| cell != NOT_GIVEN);
-        if any || metric.name == "ops_per_s" {
+        if any || notes::is_rate_of(board, row, metric.name) {
             let _ = writeln!(text, "| documented {} | {} |", metric.name, given.join(" | "));
         }
     }
@@ -161,6 +162,18 @@ fn write_row(text: &mut String, board: &Board, documented: &Documented, row: &st
         );
     }
 }
+
+/// How verdicts are to be read, on every form of the board.
+pub const READING: [&str; 4] = [
+    "A ratio reads as \"ahead\" where it was above 1 in every repetition, \"behind\" where it was \
+     below 1 in every one, and \"even\" where its range spans 1.",
+    "An even ratio shows no difference on this machine, whatever its median is.",
+    "With three or five repetitions \"ahead\" is an observation of these runs, and no test of \
+     significance.",
+    "`check` judges the median alone, says \"even\" beside it where it is, and counts nothing as \
+     measured that was taken on a busy machine, from a changed checkout, by no release build, with \
+     another plan, or of an engine that failed in this row for anything but the load.",
+];
 
 /// What a ratio says.
 #[must_use]

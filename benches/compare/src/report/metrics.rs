@@ -1,10 +1,14 @@
 //! What one trial says: figures by name, each with its unit and which direction is better.
 //!
-//! A figure that is unknown is left out, never zero.
+//! - A figure that is unknown is left out, never zero.
+//! - In a stage in which one group makes its calls and another calls for as long as that takes, the
+//!   slower the first is, the more calls the second makes: no figure takes the calls of both
+//!   together. Reads and writes apart stand for it.
 
 use crate::engine::Account;
 use crate::histogram::Percentiles;
 use crate::host::process::Memory;
+use crate::plan::{Row, Stage};
 use crate::supervise::record::Record;
 use crate::trial::{Figures, StageFigures};
 
@@ -94,21 +98,35 @@ pub fn stage_row(row: &str, stages: usize, stage: &str) -> String {
     if stages == 1 { row.to_string() } else { format!("{row}/{stage}") }
 }
 
-/// What a trial says: row (with stage), metric, figure.
+/// Whether one group of the stage ends by itself, and another only with it.
 #[must_use]
-pub fn of(record: &Record) -> Vec<(String, &'static str, f64)> {
+pub fn is_lopsided(stage: &Stage) -> bool {
+    let endless = stage.group.iter().filter(|group| group.calls == 0).count();
+    endless > 0 && endless < stage.group.len()
+}
+
+/// What a trial says: row (with stage), metric, figure; `row` is what it was asked to do.
+#[must_use]
+pub fn of(record: &Record, row: Option<&Row>) -> Vec<(String, &'static str, f64)> {
     let Some(outcome) = &record.outcome else { return Vec::new() };
     let figures = &outcome.figures;
     let stages = figures.stages.len();
     let mut all = Vec::new();
+    let asked = row.map_or(&[][..], |row| &row.stages);
+    let mut lopsided = asked.iter().filter(|stage| is_lopsided(stage));
     for stage in &figures.stages {
         let row = stage_row(&record.row, stages, &stage.name);
-        all.extend(of_stage(stage).into_iter().map(|(name, figure)| (row.clone(), name, figure)));
+        let both = lopsided.clone().all(|one| one.name != stage.name);
+        let own = of_stage(stage).into_iter().filter(|(name, _)| both || !TAKES_ALL.contains(name));
+        all.extend(own.map(|(name, figure)| (row.clone(), name, figure)));
     }
     if !outcome.receipts.is_empty() {
         let mut whole = of_whole(figures);
         if stages > 1 {
             whole.extend(of_stages(&figures.stages));
+        }
+        if lopsided.next().is_some() {
+            whole.retain(|(name, _)| !TAKES_ALL.contains(name));
         }
         all.extend(whole.into_iter().map(|(name, figure)| (record.row.clone(), name, figure)));
     }
@@ -116,6 +134,9 @@ pub fn of(record: &Record) -> Vec<(String, &'static str, f64)> {
 }
 
 type Figure = (&'static str, f64);
+
+/// Figures that take all calls together, of whatever kind.
+const TAKES_ALL: [&str; 3] = ["ops_per_s", "cpu_per_op", "ops_per_s_settled"];
 
 fn of_stage(stage: &StageFigures) -> Vec<Figure> {
     let mut all = Vec::new();

@@ -2,10 +2,11 @@
 //!
 //! 1. `metrics`: what one trial says, by name, with unit and direction.
 //! 2. `rows`: medians and ratios over trials.
-//! 3. `documented`: what the documents say about the same rows.
-//! 4. `accounts`: what the engines say themselves; `notes`: what is not proven, what deviated, and
+//! 3. `conditions`: what decides whether they prove anything.
+//! 4. `documented`: what the documents say about the same rows.
+//! 5. `accounts`: what the engines say themselves; `notes`: what is not proven, what deviated, and
 //!    the limits.
-//! 5. `csv`, `markdown`, `html` (with `chart`): the same board in three forms.
+//! 6. `csv`, `markdown`, `html` (with `chart`): the same board in three forms.
 //!
 //! Invariants
 //! - A ratio is taken between two trials of one row and repetition, and above 1 favours the first.
@@ -14,6 +15,7 @@
 
 pub mod accounts;
 pub mod chart;
+pub mod conditions;
 pub mod csv;
 pub mod documented;
 pub mod html;
@@ -23,6 +25,7 @@ pub mod notes;
 pub mod rows;
 
 use crate::cli::Usage;
+use crate::plan::Row;
 use crate::supervise::pins::ANALYSIS_SHA256;
 use crate::supervise::record::{self, Campaign, Record};
 use anyhow::{Context, Result};
@@ -63,6 +66,12 @@ impl Results {
     /// Trials that are in rows and ratios.
     pub fn counted(&self) -> impl Iterator<Item = &Record> {
         self.records.iter().filter(|record| record.is_valid() && !record.diagnostic)
+    }
+
+    /// A row's parameters.
+    #[must_use]
+    pub fn row(&self, name: &str) -> Option<&Row> {
+        self.campaign.rows.iter().find(|row| row.name == name)
     }
 
     /// Whether the board is made by other sources than those the campaign pinned.

@@ -1,7 +1,8 @@
 //! What stands beside the figures: what they do not prove, where the run deviated, what limits it.
 
 use super::Results;
-use super::rows::{Board, is_kiban};
+use super::conditions::is_release;
+use super::rows::{Board, Ratio, is_kiban};
 use crate::plan::Plan;
 use crate::supervise::pins::manifest_dir;
 use std::collections::BTreeSet;
@@ -29,6 +30,25 @@ pub const DECIDING: [&str; 9] = [
     "rss_peak",
     "disk_logical",
 ];
+
+/// The rates that decide in `ops_per_s`'s stead where calls of two kinds can't be taken together.
+const RATES_APART: [&str; 2] = ["reads_per_s", "writes_per_s"];
+
+/// Whether a ratio of the board decides.
+#[must_use]
+pub fn decides(board: &Board, ratio: &Ratio) -> bool {
+    let metric = ratio.metric.as_str();
+    DECIDING.contains(&metric)
+        || (RATES_APART.contains(&metric) && is_rate_of(board, &ratio.row, metric))
+}
+
+/// Whether a metric is the row's rate: that of all calls, or, where there is none, one of those
+/// apart.
+#[must_use]
+pub fn is_rate_of(board: &Board, row: &str, metric: &str) -> bool {
+    let together = || board.rows.iter().any(|one| one.row == row && one.metric == "ops_per_s");
+    metric == "ops_per_s" || (RATES_APART.contains(&metric) && !together())
+}
 
 const LIMITS: [&str; 10] = [
     "One machine, one file system, one process; a virtual machine's disk says little about another \
@@ -62,11 +82,15 @@ pub fn notes(results: &Results, board: &Board, again: Option<&Board>) -> Notes {
 
 fn not_proven(results: &Results, board: &Board, again: Option<&Board>) -> Vec<String> {
     let mut all = Vec::new();
-    let deciding = |metric: &str| DECIDING.contains(&metric);
+    let doubts = board.conditions.iter().flat_map(|conditions| conditions.doubts());
+    let doubts: Vec<&str> = doubts.collect();
+    if !doubts.is_empty() {
+        all.push(format!("No target counts as measured by this board: {}.", doubts.join("; ")));
+    }
     let even: Vec<String> = board
         .ratios
         .iter()
-        .filter(|ratio| deciding(&ratio.metric) && ratio.is_even())
+        .filter(|ratio| decides(board, ratio) && ratio.is_even())
         .map(|ratio| format!("{} {} against {}", ratio.row, ratio.metric, ratio.against))
         .collect();
     if !even.is_empty() {
@@ -112,7 +136,7 @@ fn not_proven(results: &Results, board: &Board, again: Option<&Board>) -> Vec<St
 /// Which ratios of two runs lie outside each other's ranges.
 fn stability(board: &Board, again: &Board) -> String {
     let (mut stable, mut unstable) = (0, Vec::new());
-    for ratio in board.ratios.iter().filter(|ratio| DECIDING.contains(&ratio.metric.as_str())) {
+    for ratio in board.ratios.iter().filter(|ratio| decides(board, ratio)) {
         let same = again.ratios.iter().find(|other| {
             other.row == ratio.row
                 && other.metric == ratio.metric
@@ -148,8 +172,7 @@ fn deviations(results: &Results) -> Vec<String> {
     if campaign.pins.dirty {
         all.push("The checkout had changes that no revision has.".into());
     }
-    let build = campaign.machine.facts.iter().find(|(name, _)| name == "build");
-    if build.is_some_and(|(_, build)| !build.starts_with("release")) {
+    if !is_release(campaign) {
         all.push("This was no release build: no figure is to be compared.".into());
     }
     if campaign.pins.busy_allowed {

@@ -1,6 +1,7 @@
 //! Rows and ratios: medians over trials, and medians of ratios inside one repetition.
 
 use super::Results;
+use super::conditions::Conditions;
 use super::metrics::{self, Better, METRICS};
 use crate::plan::FLOOR;
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,9 @@ pub struct Board {
     pub plan: String,
     /// The revision, with "-dirty" where the checkout had changes.
     pub revision: String,
+    /// Its conditions; none in boards of an older form.
+    #[serde(default)]
+    pub conditions: Option<Conditions>,
     /// Figures.
     pub rows: Vec<RowFigure>,
     /// Ratios.
@@ -92,7 +96,7 @@ type Key = (usize, String, String);
 fn collect(results: &Results) -> BTreeMap<Key, BTreeMap<u32, f64>> {
     let mut figures: BTreeMap<Key, BTreeMap<u32, f64>> = BTreeMap::new();
     for record in results.counted() {
-        for (row, metric, figure) in metrics::of(record) {
+        for (row, metric, figure) in metrics::of(record, results.row(&record.row)) {
             let at = METRICS.iter().position(|one| one.name == metric);
             let at = at.expect("metrics::of gives only listed ones");
             let key = (at, row, record.contestant.clone());
@@ -131,6 +135,7 @@ pub fn board(results: &Results) -> Board {
     Board {
         plan: results.campaign.plan.clone(),
         revision: format!("{}{dirty}", pins.revision),
+        conditions: Some(Conditions::of(results)),
         totals: totals(results),
         rows,
         ratios,

@@ -2,12 +2,13 @@
 
 use super::rows::{Board, Ratio};
 use super::*;
+use crate::engine::Debt;
 use crate::histogram::Latencies;
 use crate::host::facts::Facts;
 use crate::plan::Plan;
 use crate::supervise::guard::Around;
 use crate::supervise::pins::{INPUTS_SHA256, Pins, manifest_dir};
-use crate::trial::{Outcome, Receipt, StageFigures};
+use crate::trial::{Outcome, Receipt, Settle, StageFigures};
 
 fn campaign() -> Campaign {
     let plan = Plan::parse_file(&manifest_dir().join("plans"), "glance").expect("glance");
@@ -164,4 +165,87 @@ fn csv_has_line_feeds_alone_and_every_trial() {
         assert!(text.lines().any(|line| line.starts_with(&format!("{place},"))), "{place}");
     }
     assert!(text.contains("\"a \"\"b\"\", c  d\""));
+}
+
+#[test]
+fn the_board_tells_its_conditions() {
+    let mut results = results();
+    let pins = &mut results.campaign.pins;
+    (pins.busy_allowed, pins.dirty) = (true, true);
+    let load = "others used 10.0 % of the machine, at most 5.0 % is allowed";
+    results.records[0].invalid = vec![load.into()];
+    results.records[1].invalid = vec![load.into(), "read: wrong".into()];
+    results.records[3].invalid = vec!["killed after 9 s: it took too long".into()];
+    let board = rows::board(&results);
+    let json = serde_json::to_value(&board).expect("JSON");
+    let told = &json["conditions"];
+    assert_eq!((&told["busy_allowed"], &told["dirty"]), (&true.into(), &true.into()));
+    assert_eq!(told["plan_sha256"], "p");
+    let of = |engine: &str| {
+        let all = told["invalid"].as_array().expect("counts");
+        let one = all.iter().find(|one| one["engine"] == engine && one["row"] == "glance/mixed");
+        let one = one.expect("a count");
+        (one["by_load"].as_u64(), one["otherwise"].as_u64())
+    };
+    assert_eq!(of("kiban"), (Some(1), Some(1)));
+    assert_eq!(of("rocksdb"), (Some(0), Some(1)));
+    let notes = notes::notes(&results, &board, None);
+    assert!(notes.not_proven[0].contains("No target counts as measured"), "{notes:?}");
+}
+
+/// Readers that make their calls, beside a writer that goes on until they have.
+fn beside_a_writer() -> Results {
+    let mut results = results();
+    let stage = &mut results.campaign.rows[0].stages[0];
+    let mut writer = stage.group[0].clone();
+    writer.calls = 0;
+    stage.group.push(writer);
+    let debt = Debt { settled: false, bytes: None };
+    let mut reads = Latencies::default();
+    (0..100).for_each(|_| reads.record(500));
+    for record in &mut results.records {
+        let outcome = record.outcome.as_mut().expect("an outcome");
+        outcome.figures.stages[0].reads = reads.percentiles();
+        outcome.figures.settle = Some(Settle { ns: 1, settled: true, debt });
+    }
+    results
+}
+
+#[test]
+fn calls_of_an_endless_group_are_not_added_to_those_of_one_that_ends() {
+    let results = beside_a_writer();
+    let board = rows::board(&results);
+    for metric in ["ops_per_s", "cpu_per_op", "ops_per_s_settled"] {
+        assert!(board.rows.iter().all(|one| one.metric != metric), "{metric}");
+        assert!(!csv::write(&results).contains(&format!(",{metric},")), "{metric}");
+    }
+    let deciding: Vec<&str> =
+        markdown::ratios(&board, "glance/mixed").iter().map(|one| one.metric.as_str()).collect();
+    assert!(deciding.contains(&"reads_per_s") && deciding.contains(&"writes_per_s"));
+    let documented = documented::Documented::read().expect("documented.toml");
+    let text = markdown::write(&results, &board, &documented, &notes::Notes::default());
+    assert!(text.contains("| documented reads_per_s | not given"), "{text}");
+    let page = html::write(&results, &board, &documented, &notes::Notes::default());
+    assert!(page.contains("<figcaption>reads_per_s</figcaption>"));
+}
+
+#[test]
+fn one_rate_decides_where_all_calls_can_be_taken_together() {
+    let board = rows::board(&results());
+    let deciding = markdown::ratios(&board, "glance/mixed");
+    let rates = deciding.iter().filter(|one| one.metric.ends_with("_per_s"));
+    assert_eq!(rates.map(|one| one.metric.as_str()).collect::<Vec<_>>(), ["ops_per_s"]);
+}
+
+#[test]
+fn every_form_says_how_a_verdict_is_to_be_read() {
+    let results = results();
+    let board = rows::board(&results);
+    let documented = documented::Documented::read().expect("documented.toml");
+    let notes = notes::Notes::default();
+    let text = markdown::write(&results, &board, &documented, &notes);
+    let page = html::write(&results, &board, &documented, &notes);
+    for what in ["in every repetition", "no test of significance", "judges the median alone"] {
+        assert!(text.contains(what) && page.contains(what), "{what}");
+    }
 }
