@@ -58,7 +58,8 @@ const LIMITS: [&str; 10] = [
      their sum is the kernel's own, and the campaign's own tables are in it for every engine.",
     "Debt, stalls and runs are each engine's own words; they are not compared between engines.",
     "Budgets are matched, the policy of merging is each engine's own: RocksDB's triggers count \
-     files of level 0, Kiban's limits all runs, and are three higher for the other levels that RocksDB uses.",
+     files of level 0, Kiban's limits all runs, and are three higher for the other levels that \
+     RocksDB uses.",
     "Settling is allowed to every engine alike before the first stage, and its time is stated.",
     "\"Reduced\" asks the kernel to drop the pages of the database's files; what stayed is given \
      as residency. No global cache is dropped, so nothing here is called cold.",
