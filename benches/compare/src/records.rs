@@ -26,6 +26,8 @@ pub const ABSENT: u32 = 0;
 /// Bytes of an agent's prefix.
 pub const AGENT_PREFIX_BYTES: usize = 18;
 const TAG_BYTES: usize = 8;
+/// Digits of a number in a text.
+const HEX_BYTES: usize = 16;
 const POOL_BYTES: usize = 64 << 10;
 
 /// All records of one row.
@@ -85,39 +87,23 @@ impl Records {
     /// The value of `number` in `generation`, into `out`.
     pub fn value(&self, number: u64, generation: u32, out: &mut Vec<u8>) {
         out.clear();
-        let tag = self.tag(number, generation);
-        match self.kind {
-            Kind::Number => {
-                out.extend_from_slice(&tag.to_be_bytes()[..TAG_BYTES.min(self.value_bytes)]);
-                let rest = self.value_bytes - out.len();
-                out.extend_from_slice(&self.pool[..rest]);
-            }
-            Kind::Agent => {
-                push_hex(tag, out);
-                let at = (tag as usize) % POOL_BYTES;
-                let rest = self.value_bytes.saturating_sub(out.len());
-                out.extend_from_slice(&self.pool[at..at + rest]);
-            }
-            Kind::Memory => self.memory(number, tag, out),
-        }
+        self.pieces(number, generation, |piece| {
+            out.extend_from_slice(piece);
+            true
+        });
     }
 
-    /// Whether `got` is the value of `number` in `generation`.
+    /// Whether `got` is the value of `number` in `generation`. It lies inside timed calls, so it
+    /// compares in place: nothing is allocated or copied.
     #[must_use]
     pub fn is_value(&self, number: u64, generation: u32, got: &[u8]) -> bool {
-        let tag = self.tag(number, generation);
-        match self.kind {
-            Kind::Number if self.value_bytes >= TAG_BYTES => {
-                got.len() == self.value_bytes
-                    && got[..TAG_BYTES] == tag.to_be_bytes()
-                    && got[TAG_BYTES..] == self.pool[..self.value_bytes - TAG_BYTES]
-            }
-            _ => {
-                let mut want = Vec::with_capacity(self.value_bytes + 64);
-                self.value(number, generation, &mut want);
-                want == got
-            }
-        }
+        let mut rest = got;
+        let all = self.pieces(number, generation, |piece| {
+            let after = rest.strip_prefix(piece);
+            rest = after.unwrap_or(rest);
+            after.is_some()
+        });
+        all && rest.is_empty()
     }
 
     /// The generation in `first..=last` whose value `got` is, if there is one.
@@ -155,32 +141,55 @@ impl Records {
         mix(self.seed ^ mix(number ^ (u64::from(generation) << 40)))
     }
 
-    fn memory(&self, number: u64, tag: u64, out: &mut Vec<u8>) {
-        out.extend_from_slice(b"{\"id\":\"");
-        push_hex(number, out);
-        out.extend_from_slice(b"\",\"etag\":\"");
-        push_hex(tag, out);
-        let kind: &[u8] = match tag % 3 {
-            0 => b"fact",
-            1 => b"event",
-            _ => b"preference",
-        };
-        out.extend_from_slice(b"\",\"kind\":\"");
-        out.extend_from_slice(kind);
-        out.extend_from_slice(b"\",\"text\":\"");
+    /// Hands the parts of a value to `piece` in their order, until it returns false; whether it
+    /// never did. What is written and what is checked come from here alone.
+    #[inline]
+    fn pieces(&self, number: u64, generation: u32, mut piece: impl FnMut(&[u8]) -> bool) -> bool {
+        let tag = self.tag(number, generation);
         let at = (tag as usize) % POOL_BYTES;
-        // Ten per cent about the size that is asked for.
-        let spread = self.value_bytes / 10;
-        let bytes = self.value_bytes - spread + (tag >> 32) as usize % (2 * spread + 1);
-        let rest = bytes.saturating_sub(out.len() + 2);
-        out.extend_from_slice(&self.pool[at..at + rest]);
-        out.extend_from_slice(b"\"}");
+        match self.kind {
+            Kind::Number => {
+                let tag_bytes = TAG_BYTES.min(self.value_bytes);
+                piece(&tag.to_be_bytes()[..tag_bytes])
+                    && piece(&self.pool[..self.value_bytes - tag_bytes])
+            }
+            Kind::Agent => {
+                let rest = self.value_bytes.saturating_sub(HEX_BYTES);
+                piece(&hex(tag)) && piece(&self.pool[at..at + rest])
+            }
+            Kind::Memory => {
+                let kind: &[u8] = match tag % 3 {
+                    0 => b"fact",
+                    1 => b"event",
+                    _ => b"preference",
+                };
+                let [id, etag, kind_is, text, end]: [&[u8]; 5] = [
+                    b"{\"id\":\"",
+                    b"\",\"etag\":\"",
+                    b"\",\"kind\":\"",
+                    b"\",\"text\":\"",
+                    b"\"}",
+                ];
+                let fixed = [id, etag, kind_is, kind, text, end].map(<[u8]>::len);
+                let fixed = fixed.iter().sum::<usize>() + 2 * HEX_BYTES;
+                // Ten per cent about the size that is asked for.
+                let spread = self.value_bytes / 10;
+                let bytes = self.value_bytes - spread + (tag >> 32) as usize % (2 * spread + 1);
+                let words = &self.pool[at..at + bytes.saturating_sub(fixed)];
+                let (number, tag) = (hex(number), hex(tag));
+                [id, &number, etag, &tag, kind_is, kind, text, words, end].into_iter().all(piece)
+            }
+        }
     }
 }
 
 fn push_hex(x: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(&hex(x));
+}
+
+fn hex(x: u64) -> [u8; HEX_BYTES] {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    out.extend((0..16).rev().map(|i| DIGITS[(x >> (4 * i)) as usize & 15]));
+    std::array::from_fn(|i| DIGITS[(x >> (4 * (HEX_BYTES - 1 - i))) as usize & 15])
 }
 
 /// Words of lower-case letters, with spaces.
@@ -242,7 +251,10 @@ mod tests {
                 wrong[i] ^= 1;
                 assert!(!records.is_value(5, 2, &wrong), "byte {i}");
             }
-            assert!(!records.is_value(5, 2, &value[1..]));
+            assert!(!records.is_value(5, 2, &value[1..]) && !records.is_value(5, 2, &[]));
+            assert!(!records.is_value(5, 2, &value[..value.len() - 1]));
+            value.push(b' ');
+            assert!(!records.is_value(5, 2, &value), "one byte too many");
         }
     }
 

@@ -164,6 +164,18 @@ fn a_resume_goes_on_where_it_was_and_refuses_what_changed() {
     assert_eq!(again.status.code(), Some(1), "{}", complaint(&again));
     assert_eq!(fs::read(names[0].join("record.json")).expect("a record"), first);
     assert!(complaint(&again).contains("broken off during this trial"), "{}", complaint(&again));
+    // Another control group, another machine.
+    let refused = run(&plan, dir.path(), &["--trials", "2", "--cgroup", "/sys/fs/cgroup/other"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(complaint(&refused).contains("the control group was"), "{}", complaint(&refused));
+    let head = dir.path().join("out/campaign.json");
+    let here = fs::read_to_string(&head).expect("the head");
+    fs::write(&head, here.replacen("Linux ", "Linux 0.", 1)).expect("the head is written");
+    let refused = run(&plan, dir.path(), &["--trials", "2"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(complaint(&refused).contains("the kernel was Linux 0."), "{}", complaint(&refused));
+    assert!(!dir.path().join("data").exists(), "nothing is left of what was refused");
+    fs::write(&head, here).expect("the head is written");
     // Another count of trials, another plan.
     let refused = run(&plan, dir.path(), &["--trials", "3"]);
     assert_eq!(refused.status.code(), Some(2));

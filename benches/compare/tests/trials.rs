@@ -80,7 +80,11 @@ fn an_honest_adapter_passes_every_form_of_row() -> Result<()> {
         assert_eq!(figures.stages[0].calls, 4000, "{kind} {mix}");
         assert!(figures.stages[0].wall_ns > 0 && figures.stages[0].cpu_ns > 0);
         assert_eq!(figures.settle.map(|settle| settle.settled), Some(true));
+        assert_eq!(figures.settle_before.map(|settle| settle.settled), Some(true));
         assert_eq!(figures.residency.is_some(), prepare == "reduced");
+        // One record a write, that of a read-modify-write too.
+        let writes = figures.stages[0].writes.map_or(0, |writes| writes.count);
+        assert_eq!(figures.stages[0].records_written, writes, "{kind} {mix}");
         assert!(figures.size_closed.logical > 3000 * 128 && !outcome.cpu_mask.is_empty());
         let every = ["loaded", "run", "reopened"];
         assert!(outcome.receipts.iter().zip(every).all(|(receipt, when)| receipt.when == when));
@@ -98,6 +102,21 @@ fn each_lie_is_found_by_the_check_that_is_there_for_it() -> Result<()> {
         assert_eq!(failure.step, step, "{engine}: {}", failure.what);
         assert!(outcome.receipts.len() < 3 || step == "syncs", "{engine}");
     }
+    Ok(())
+}
+
+#[test]
+fn each_thread_warms_its_own_reader_before_it_is_timed() -> Result<()> {
+    // The fake lies at the 300th read after the first write; fewer are made in the stages.
+    let warm = row("number", "write = 100", "buffered", "walk").replace("= 4000", "= 100");
+    let at = warm.find("[[row.stage]]").expect("a stage");
+    let reads = warm[at..].replace("write = 100", "read = 100").replace("main", "reads");
+    let outcome = trial("fake-wrong-read", &format!("{warm}{reads}"))?;
+    let failure = outcome.failure.expect("the lie is found");
+    assert_eq!((failure.step.as_str(), outcome.figures.stages.len()), ("read", 1));
+    let outcome = trial("fake", &format!("{warm}{reads}"))?;
+    assert_eq!(outcome.failure, None);
+    assert_eq!(outcome.figures.stages[1].calls, 100, "warming is in no figure");
     Ok(())
 }
 
@@ -132,11 +151,17 @@ fn open_loop_latency_counts_from_the_intended_start() -> Result<()> {
     // 300 arrivals at 1,000 a second take about 300 ms, whatever the engine could do.
     assert!(stage.wall_ns > 280_000_000, "{}", stage.wall_ns);
     assert!(stage.start_lag.is_some() && (stage.rate_per_s - 1000.0).abs() < 1e-9);
+    assert_eq!(stage.arrivals_unserved, 0);
     let flood = slow.replace("rate_per_s = 1000", "rate_per_s = 1000000000");
     let stage = trial("fake", &flood)?.figures.stages.remove(0);
     // All arrive at once: the last has waited for nearly the whole stage.
     let longest = stage.writes.expect("writes").max_ns;
     assert!(longest * 2 > stage.wall_ns, "{longest} of {}", stage.wall_ns);
+    // A stage that ends while they still queue says how many it did not serve.
+    let over = flood.replace("seconds = 0", "seconds = 1").replace("calls = 300", "calls = 0");
+    let stage = trial("fake", &over.replace("1000000000", "10000000"))?.figures.stages.remove(0);
+    let all = stage.calls + stage.arrivals_unserved;
+    assert!(stage.arrivals_unserved > 0 && all >= 9_900_000, "{all}");
     Ok(())
 }
 

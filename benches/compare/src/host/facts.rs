@@ -2,7 +2,9 @@
 //!
 //! A fact that can't be found out is the text "unknown".
 
+use super::process;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -24,6 +26,7 @@ impl Facts {
         let (mount, device) = mount(data);
         let facts = [
             ("CPU", cpu_model()),
+            ("CPU mask", cpu_mask()),
             ("CPUs", std::thread::available_parallelism().map_or(unknown(), |n| n.to_string())),
             ("memory", meminfo("MemTotal:")),
             ("swap", meminfo("SwapTotal:")),
@@ -44,6 +47,28 @@ impl Facts {
         ];
         Self { facts: facts.map(|(name, value)| (name.to_string(), value)).to_vec() }
     }
+
+    /// What is not as it was `then`, in words. Swap has no part in a figure that counts, and the
+    /// compilers are in the binary.
+    #[must_use]
+    pub fn changes(&self, then: &Self) -> Vec<String> {
+        const MAY_CHANGE: [&str; 5] = ["swap", "Rust compiler", "build", "C++ compiler", "clang"];
+        let find = |facts: &Self, name: &str| {
+            let fact = facts.facts.iter().find(|(other, _)| other == name);
+            fact.map_or(unknown(), |(_, value)| value.clone())
+        };
+        let names = self.facts.iter().chain(&then.facts).map(|(name, _)| name.as_str());
+        let names: BTreeSet<&str> = names.filter(|name| !MAY_CHANGE.contains(name)).collect();
+        let was_and_is = names.into_iter().map(|name| (name, find(then, name), find(self, name)));
+        let changed = was_and_is.filter(|(_, was, is)| was != is);
+        changed.map(|(name, was, is)| format!("the {name} was {was} and is {is}")).collect()
+    }
+}
+
+fn cpu_mask() -> String {
+    let cpus = process::cpu_mask().unwrap_or_default();
+    let cpus: Vec<String> = cpus.iter().map(usize::to_string).collect();
+    if cpus.is_empty() { unknown() } else { cpus.join(",") }
 }
 
 /// CPU time of the whole machine, in ticks of 10 ms, as /proc/stat counts it.
@@ -96,11 +121,11 @@ impl Load {
         }
     }
 
-    /// The ticks that other processes used: all but the own CPU time, kernel threads and
-    /// interrupts.
+    /// The ticks that other processes used, at whatever priority: all but the own CPU time, kernel
+    /// threads and interrupts.
     #[must_use]
     pub fn foreign(self, own_cpu_ns: u64) -> u64 {
-        self.busy.saturating_sub(own_cpu_ns / 10_000_000 + self.kernel_threads)
+        (self.busy + self.nice).saturating_sub(own_cpu_ns / 10_000_000 + self.kernel_threads)
     }
 
     /// Their share of all CPUs.
@@ -124,6 +149,28 @@ fn kernel_thread_ticks() -> u64 {
         (flags & PF_KTHREAD != 0).then_some(user + system)
     });
     ticks.sum()
+}
+
+/// CPU time of the process `pid` and all its threads; unknown once it is gone.
+#[must_use]
+pub fn process_cpu_ns(pid: u32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = text[text.rfind(')')? + 1..].split_whitespace();
+    let user: u64 = fields.nth(11)?.parse().ok()?;
+    let system: u64 = fields.next()?.parse().ok()?;
+    Some((user + system) * 10_000_000)
+}
+
+/// Sectors of 512 bytes that the device under `dir` has written, for whomever, and its flushes;
+/// unknown where the file system has no device of its own.
+#[must_use]
+pub fn device_writes(dir: &Path) -> Option<(u64, u64)> {
+    let device = rustix::fs::stat(dir).ok()?.st_dev;
+    let numbers = [rustix::fs::major(device), rustix::fs::minor(device)].map(|n| n.to_string());
+    let text = fs::read_to_string("/proc/diskstats").ok()?;
+    let mut lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let words = lines.find(|words| words.len() > 18 && words[..2] == numbers)?;
+    Some((words[9].parse().ok()?, words[18].parse().ok()?))
 }
 
 /// The load averages, as the kernel prints them.
@@ -197,4 +244,34 @@ fn queue(device: &str, attribute: &str) -> String {
     let whole = device.trim_end_matches(|c: char| c.is_ascii_digit());
     let paths = [device, whole].map(|name| format!("/sys/block/{name}/queue/{attribute}"));
     paths.iter().map(|path| read(path)).find(|text| text != "unknown").unwrap_or(unknown())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_changed_of_the_machine_is_named() {
+        let then = Facts::now(Path::new("."));
+        assert_eq!(Facts::now(Path::new(".")).changes(&then), Vec::<String>::new());
+        for name in ["CPU", "CPU mask", "CPUs", "memory", "kernel", "file system", "device"] {
+            let mut now = then.clone();
+            let fact = now.facts.iter_mut().find(|(other, _)| other == name).expect("a fact");
+            fact.1.push('x');
+            let changes = now.changes(&then);
+            assert_eq!(changes.len(), 1, "{changes:?}");
+            assert!(changes[0].starts_with(&format!("the {name} was ")), "{changes:?}");
+        }
+        let mut now = then.clone();
+        now.facts.retain(|(name, _)| name != "write cache" && name != "swap");
+        now.facts.push(("write cache".into(), "gone".into()));
+        assert!(now.changes(&then)[0].contains("write cache"), "but not the swap");
+        assert_eq!(now.changes(&then).len(), 1);
+    }
+
+    #[test]
+    fn a_process_has_its_cpu_time() {
+        assert!(process_cpu_ns(std::process::id()).is_some());
+        assert_eq!(process_cpu_ns(u32::MAX), None);
+    }
 }

@@ -1,7 +1,7 @@
 //! The files of a database: their sizes, what of them is in memory, and their eviction.
 
 use super::raw;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use rustix::fs::Advice;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
@@ -28,6 +28,25 @@ pub struct Residency {
     pub resident: u64,
     /// Bytes in all.
     pub total: u64,
+}
+
+impl Residency {
+    /// More of the files than this in memory is no reduced cache.
+    const REDUCED_PERCENT_MAX: u64 = 10;
+
+    /// Refuses files whose pages were not dropped.
+    ///
+    /// # Errors
+    /// Where more than a tenth of them is in memory.
+    pub fn must_be_reduced(self) -> Result<()> {
+        let Self { resident, total } = self;
+        ensure!(
+            u128::from(resident) * 100 <= u128::from(total) * u128::from(Self::REDUCED_PERCENT_MAX),
+            "{resident} of {total} bytes stayed in memory after the drop, at most {} % may",
+            Self::REDUCED_PERCENT_MAX
+        );
+        Ok(())
+    }
 }
 
 /// Every file below `dir`. One that goes away meanwhile is left out.
@@ -117,6 +136,10 @@ mod tests {
         assert_eq!((size.logical, size.files), (1 << 20, 2));
         let before = residency(dir.path())?;
         assert_eq!(before, Residency { resident: 1 << 20, total: 1 << 20 });
+        let refused = before.must_be_reduced().expect_err("nothing was dropped");
+        assert!(refused.to_string().contains("stayed in memory"), "{refused}");
+        assert!(Residency { resident: 101, total: 1000 }.must_be_reduced().is_err());
+        Residency { resident: 100, total: 1000 }.must_be_reduced()?;
         evict(dir.path())?;
         assert!(residency(dir.path())?.resident < before.resident);
         Ok(())

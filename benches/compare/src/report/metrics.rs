@@ -60,6 +60,7 @@ metrics! {
     "write_p9999" "us" Lower,
     "write_max" "us" Lower,
     "arrivals_per_s" "1/s" Neither,
+    "arrivals_unserved" "calls" Neither,
     "start_lag_p99" "us" Neither,
     "cpu_per_op" "us" Lower,
     "queue_wait_per_s" "ms/s" Neither,
@@ -80,6 +81,7 @@ metrics! {
     "disk_allocated" "MiB" Lower,
     "load" "ms" Neither,
     "load_settle" "ms" Neither,
+    "settle_before" "ms" Neither,
     "residency" "%" Neither,
     "create" "ms" Neither,
     "close" "ms" Neither,
@@ -157,6 +159,7 @@ fn of_stage(stage: &StageFigures) -> Vec<Figure> {
     }
     if stage.rate_per_s > 0.0 {
         all.push(("arrivals_per_s", stage.rate_per_s));
+        all.push(("arrivals_unserved", stage.arrivals_unserved as f64));
     }
     if let Some(lag) = stage.start_lag {
         all.push(("start_lag_p99", lag.p99_ns as f64 / 1e3));
@@ -217,6 +220,7 @@ fn of_whole(figures: &Figures) -> Vec<Figure> {
         ("disk_allocated", mib(figures.size_closed.allocated)),
     ];
     all.extend(figures.load_settle.map(|settle| ("load_settle", ms(settle.ns))));
+    all.extend(figures.settle_before.map(|settle| ("settle_before", ms(settle.ns))));
     if let Some(residency) = figures.residency {
         let percent = 100.0 * residency.resident as f64 / residency.total.max(1) as f64;
         all.push(("residency", percent));

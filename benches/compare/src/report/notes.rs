@@ -112,13 +112,23 @@ fn not_proven(results: &Results, board: &Board, again: Option<&Board>) -> Vec<St
             over.join(", ")
         ));
     }
-    let mut unsettled = BTreeSet::new();
+    let (mut unsettled, mut uneven) = (BTreeSet::new(), BTreeSet::new());
     for record in results.counted() {
         let figures = record.outcome.as_ref().map(|outcome| &outcome.figures);
         let settle = figures.and_then(|figures| figures.settle);
         if settle.is_some_and(|settle| !settle.settled) {
             unsettled.insert(format!("{} {}", record.row, record.contestant));
         }
+        if figures.is_some_and(|figures| !figures.settled_before_stages()) {
+            uneven.insert(format!("{} {}", record.row, record.contestant));
+        }
+    }
+    if !uneven.is_empty() {
+        let list: Vec<String> = uneven.into_iter().collect();
+        all.push(format!(
+            "Background work of what came before ran into a stage, the bound was over: {}.",
+            list.join(", ")
+        ));
     }
     if !unsettled.is_empty() {
         let list: Vec<String> = unsettled.into_iter().collect();

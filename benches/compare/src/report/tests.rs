@@ -132,6 +132,20 @@ fn invalid_and_diagnostic_trials_are_in_no_row_but_in_the_totals() {
 }
 
 #[test]
+fn who_was_not_settled_before_its_first_stage_is_named() {
+    let mut results = results();
+    let names = |results: &Results| {
+        let notes = notes::notes(results, &rows::board(results), None);
+        notes.not_proven.iter().any(|line| line.contains("ran into a stage, the bound was over"))
+    };
+    assert!(!names(&results));
+    let debt = crate::engine::Debt { settled: false, bytes: Some(1) };
+    let outcome = results.records[1].outcome.as_mut().expect("an outcome");
+    outcome.figures.settle_before = Some(Settle { settled: false, ns: 1, debt });
+    assert!(names(&results));
+}
+
+#[test]
 fn unknown_is_left_out_and_never_zero() {
     let json = serde_json::to_string(&rows::board(&results())).expect("JSON");
     assert!(!json.contains("table_write_amplification") && !json.contains("read_p50"));

@@ -33,6 +33,14 @@ impl Awake {
     }
 }
 
+impl Awake {
+    /// The process.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.0.id()
+    }
+}
+
 impl Drop for Awake {
     fn drop(&mut self) {
         let _ = self.0.kill();
@@ -50,8 +58,8 @@ pub fn spin() -> Result<()> {
         std::thread::spawn(move || {
             let prepared = process::set_cpu_mask(&[cpu])
                 .and_then(|()| raw::become_idle_class())
-                // /proc/stat counts nice time apart, so that the load guard does not take the
-                // spinner for foreign work.
+                // /proc/stat counts nice time apart, so a record shows the spinners beside the
+                // rest; the load guard takes off their own CPU time.
                 .and_then(|()| Ok(rustix::process::setpriority_process(None, 19)?));
             let failed = prepared.is_err();
             let _ = ready.send(prepared);

@@ -47,20 +47,21 @@ pub fn run(args: &RunArgs) -> Result<Summary> {
     });
     let pins = pin(&plan, &rows, args)?;
     let head = out.join("campaign.json");
-    if head.exists() {
-        let then: Campaign = record::read(&head)?;
+    let then: Option<Campaign> = if head.exists() { Some(record::read(&head)?) } else { None };
+    if let Some(then) = &then {
         pins.must_equal(&then.pins)?;
     } else if out.exists() && fs::read_dir(&out)?.next().is_some() {
         return Err(Usage(format!("{} is not empty, and no campaign", out.display())).into());
     }
     fs::create_dir_all(&data).with_context(|| data.display().to_string())?;
-    if let Err(refused) = check_machine(&plan, &data, args) {
+    let machine = facts(&data, args);
+    let same = then.as_ref().map_or(Ok(()), |then| must_be_same(&machine, &then.machine));
+    if let Err(refused) = same.and_then(|()| check_machine(&plan, &data, args)) {
         let _ = fs::remove_dir(&data);
         return Err(refused);
     }
     fs::create_dir_all(out.join("trials")).with_context(|| out.display().to_string())?;
-    if !head.exists() {
-        let machine = Facts::now(&data);
+    if then.is_none() {
         record::write(&head, &campaign(&plan, &rows, pins, machine, left_out))?;
         fs::write(out.join("plan.toml"), &plan.bytes)?;
     }
@@ -68,6 +69,25 @@ pub fn run(args: &RunArgs) -> Result<Summary> {
     let summary = supervisor.run_all()?;
     let _ = fs::remove_dir(&data);
     Ok(summary)
+}
+
+/// The machine, and where on it the command lets the trials run.
+fn facts(data: &Path, args: &RunArgs) -> Facts {
+    let mut machine = Facts::now(data);
+    let group = args.cgroup.as_ref().map(|group| group.display().to_string());
+    let group = group.unwrap_or_else(|| "the supervisor's own".into());
+    machine.facts.push(("control group".into(), group));
+    machine
+}
+
+/// Refuses to go on with a campaign on another machine, device, file system or set of CPUs.
+fn must_be_same(now: &Facts, then: &Facts) -> Result<()> {
+    let changes = now.changes(then);
+    if changes.is_empty() {
+        return Ok(());
+    }
+    let what = changes.join("; ");
+    Err(Usage(format!("this campaign can't be gone on with: {what}")).into())
 }
 
 fn unix_s() -> u64 {
@@ -315,10 +335,12 @@ impl Supervisor<'_> {
         let spec_file = dir.join("spec.json");
         record::write(&spec_file, &spec)?;
         let foreign_max = self.plan.text.foreign_cpu_max;
-        let watch = guard::await_quiet(foreign_max, !self.args.busy);
+        let before = guard::await_quiet(foreign_max, !self.args.busy);
         let awake = if row.awake { Some(Awake::start()?) } else { None };
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("trial").arg(&spec_file);
+        let spinners = awake.as_ref().map(Awake::pid);
+        let watch = guard::Watch::start(before, self.data, spinners);
         let cpu_before = children_cpu_ns();
         let timeout = Duration::from_secs(self.plan.text.timeout_s);
         let ended = child::run(&mut command, timeout, limit.as_ref())?;

@@ -2,7 +2,7 @@
 //!
 //! The binary, the plan, the sources that went into the binary, the sources that analyse, the
 //! engines' versions, the revision, and what the command asked for. A resume with any of them
-//! changed is refused, by name.
+//! changed is refused, by name; so is one on another machine (see `campaign`).
 
 use crate::cli::Usage;
 use crate::trial::hex;

@@ -6,7 +6,7 @@
 
 use super::outcome::Failure;
 use super::state::State;
-use super::verify::{show, wrong_value};
+use super::verify::{check_point, show, wrong_value};
 use crate::engine::{Engine, Reader};
 use crate::plan::{Durability, Group, Pick};
 use crate::random::{Rng, Zipf, mix};
@@ -51,8 +51,10 @@ pub struct Caller<'a> {
 pub struct Done {
     /// Whether it wrote.
     pub wrote: bool,
-    /// Records read or written.
+    /// Records read and written.
     pub records: u64,
+    /// Of them, those that were written.
+    pub written: u64,
     /// When the engine was called.
     pub began: Instant,
     /// When it had answered.
@@ -86,6 +88,25 @@ impl<'a> Caller<'a> {
         let rng = Rng::new(seed, thread);
         let (key, prefix, before) = (Vec::new(), Vec::new(), Vec::new());
         Ok(Self { shared, reader, thread, rng, zipf, key, prefix, batch, before, wrong: None })
+    }
+
+    /// Reads records of the group's working set through this thread's own reader, untimed and
+    /// before anybody writes: what a reader holds for itself (SQLite's map and page cache) no other
+    /// reader's walk has warmed.
+    ///
+    /// # Errors
+    /// A wrong answer, or the engine's error.
+    pub fn warm(&mut self, reads: u64, seed: u64) -> Result<()> {
+        let Shared { records, state, group, .. } = self.shared;
+        let set = walked(group, state);
+        // Numbers of their own: the timed calls are the same with and without.
+        let mut rng = Rng::new(seed ^ 0x7761_726D, self.thread);
+        for _ in 0..reads {
+            let number = rng.below(set);
+            records.key(number, &mut self.key);
+            check_point(&mut *self.reader, records, number, state.generation(number), &self.key)?;
+        }
+        Ok(())
     }
 
     /// Makes the next call.
@@ -158,7 +179,7 @@ impl<'a> Caller<'a> {
         self.shared.records.key(number, &mut self.key);
         let began = Instant::now();
         self.checked_get(number)?;
-        Ok(Done { wrote: false, records: 1, began, ended: Instant::now() })
+        Ok(Done { wrote: false, records: 1, written: 0, began, ended: Instant::now() })
     }
 
     fn checked_get(&mut self, number: u64) -> Result<()> {
@@ -212,7 +233,8 @@ impl<'a> Caller<'a> {
         if let Some(first) = first {
             state.inserted(first + group.batch as u64);
         }
-        Ok(Done { wrote: true, records: group.batch as u64, began, ended })
+        let records = group.batch as u64;
+        Ok(Done { wrote: true, records, written: records, began, ended })
     }
 
     fn put(&mut self) -> Result<()> {
@@ -254,7 +276,7 @@ impl<'a> Caller<'a> {
         self.put()?;
         let ended = Instant::now();
         state.acknowledge(number, generation);
-        Ok(Done { wrote: true, records: 2, began, ended })
+        Ok(Done { wrote: true, records: 2, written: 1, began, ended })
     }
 
     /// Notes the generations of `numbers`, as far as they exist.
@@ -299,7 +321,7 @@ impl<'a> Caller<'a> {
             wrong = Some(format!("{seen} of an agent's latest records where {rounds} are there"));
         }
         self.note("read", wrong);
-        Ok(Done { wrote: false, records: seen, began, ended })
+        Ok(Done { wrote: false, records: seen, written: 0, began, ended })
     }
 
     /// The numbers from a picked one on, without a gap.
@@ -309,14 +331,15 @@ impl<'a> Caller<'a> {
         let there = state.acknowledged();
         records.key(start, &mut self.key);
         self.note_before(start..start + group.scan as u64);
-        let before = &self.before;
-        let (mut seen, mut wrong, mut want) = (0u64, None, Vec::new());
+        // The prefix's buffer is free here, and long enough after the first scan.
+        let (before, want) = (&self.before, &mut self.prefix);
+        let (mut seen, mut wrong) = (0u64, None);
         let began = Instant::now();
         let got = self.reader.scan_from(&self.key, group.scan, &mut |key, value| {
             let number = start + seen;
-            records.key(number, &mut want);
+            records.key(number, want);
             let least = before.get(seen as usize).copied();
-            let right = key == want && is_current(records, state, number, least, value);
+            let right = key == &want[..] && is_current(records, state, number, least, value);
             if !right && wrong.is_none() {
                 wrong = Some(format!("key {} at place {seen} of a scan", show(key)));
             }
@@ -330,8 +353,13 @@ impl<'a> Caller<'a> {
             wrong = Some(format!("{seen} records of a scan where {least} are there"));
         }
         self.note("read", wrong);
-        Ok(Done { wrote: false, records: seen, began, ended })
+        Ok(Done { wrote: false, records: seen, written: 0, began, ended })
     }
+}
+
+/// How many numbers, from 0, a group may pick.
+pub fn walked(group: &Group, state: &State) -> u64 {
+    if group.pick == Pick::Newest { state.keys() } else { group.working_set }
 }
 
 /// Whether `value` is of a generation from `least`, the one acknowledged before the call, up to the

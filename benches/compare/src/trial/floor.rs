@@ -47,7 +47,8 @@ pub fn run(dir: &Path, row: &Row) -> Result<Vec<StageFigures>> {
             let began = Instant::now();
             write(floor, &record, synced)
                 .map_err(|error| Failure { step: "floor".into(), what: error.to_string() })?;
-            Ok(Done { wrote: true, records: batch as u64, began, ended: Instant::now() })
+            let (records, ended) = (batch as u64, Instant::now());
+            Ok(Done { wrote: true, records, written: records, began, ended })
         };
         Ok(call)
     };

@@ -2,13 +2,13 @@
 
 use super::outcome::{Failure, Figures, OptionsFile, Outcome, Receipt, Settle};
 use super::state::State;
-use super::{floor, load, verify, work};
+use super::{call, floor, load, verify, work};
 use crate::engine::{self, Engine, Opener};
 use crate::engines;
 use crate::fake;
 use crate::host::process::{self, Io, Memory};
 use crate::host::{files, limit, raw};
-use crate::plan::{Contestant, Durability, Pick, Prepare, Row};
+use crate::plan::{Contestant, Durability, Prepare, Row};
 use crate::random::mix;
 use crate::records::Records;
 use crate::sync_count;
@@ -207,7 +207,9 @@ impl Trial<'_> {
             raw::give_back_freed_memory();
             if reduced {
                 files::evict(dir)?;
-                self.outcome.figures.residency = Some(files::residency(dir)?);
+                let residency = files::residency(dir)?;
+                self.outcome.figures.residency = Some(residency);
+                at("reduce", residency.must_be_reduced())?;
             }
             at("limit", self.limit(limit))?;
             engine = self.open().context("open after loading")?;
@@ -218,7 +220,7 @@ impl Trial<'_> {
             at("read", self.walk(&*engine))?;
         }
         // No work of the load or of the open runs into the first stage.
-        self.settle(&*engine)?;
+        self.figures().settle_before = Some(self.settle(&*engine)?);
         Ok(engine)
     }
 
@@ -232,17 +234,13 @@ impl Trial<'_> {
     fn walk(&self, engine: &dyn Engine) -> Result<()> {
         let mut reader = engine.reader()?;
         let mut key = Vec::new();
-        let sets = self.spec.row.stages[0].group.iter().map(|group| {
-            if group.pick == Pick::Newest { self.state.keys() } else { group.working_set }
-        });
-        for number in 0..sets.max().unwrap_or(0) {
+        let groups = self.spec.row.stages[0].group.iter();
+        let set = groups.map(|group| call::walked(group, &self.state)).max();
+        for number in 0..set.unwrap_or(0) {
             self.records.key(number, &mut key);
-            let mut right = true;
             let generation = self.state.generation(number);
-            let found = reader.get(&key, &mut |value| {
-                right = self.records.is_value(number, generation, value);
-            })?;
-            ensure!(right && found == (generation > 0), "a wrong answer while warming");
+            verify::check_point(&mut *reader, &self.records, number, generation, &key)
+                .context("while warming")?;
         }
         Ok(())
     }
@@ -259,15 +257,16 @@ impl Trial<'_> {
                 records: &self.records,
                 state: &self.state,
                 separate_sync: self.spec.contestant.profile.separate_sync,
+                warm: row.prepare == Prepare::Walk,
             };
-            let figures = work::run(&ground, stage, seed, base_rate).map_err(Stop)?;
+            let mut figures = work::run(&ground, stage, seed, base_rate).map_err(Stop)?;
             if i == 0 {
                 base_rate = figures.calls as f64 * 1e9 / figures.wall_ns.max(1) as f64;
             }
-            self.figures().stages.push(figures);
             if row.stages[i].group.iter().any(|group| group.rate_percent > 0) {
-                self.settle(&*engine)?;
+                figures.settle_after = Some(self.settle(&*engine)?);
             }
+            self.figures().stages.push(figures);
         }
         at("syncs", self.check_syncs())?;
         at("write", timed(&mut self.figures().end_sync_ns, || engine.sync()))?;

@@ -29,8 +29,8 @@ pub struct Outcome {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Failure {
-    /// Which check or step: `setup`, `options`, `load`, `read`, `write`, `verify-loaded`,
-    /// `verify-run`, `verify-reopened`, `syncs`, `limit`, `close`.
+    /// Which check or step: `setup`, `options`, `load`, `reduce`, `read`, `write`, `call`, `floor`,
+    /// `verify-loaded`, `verify-run`, `verify-reopened`, `syncs`, `limit`, `close`.
     pub step: String,
     /// What it saw.
     pub what: String,
@@ -72,6 +72,9 @@ pub struct Figures {
     pub load_ns: u64,
     /// Until background work came to rest after the load.
     pub load_settle: Option<Settle>,
+    /// Until background work came to rest right before the first stage.
+    #[serde(default)]
+    pub settle_before: Option<Settle>,
     /// What was in memory after eviction, for `prepare = "reduced"`.
     pub residency: Option<Residency>,
     /// Resident memory of the process with no database open.
@@ -100,6 +103,18 @@ pub struct Figures {
     pub user_bytes: u64,
     /// Sync calls in that span.
     pub syncs: SyncCount,
+}
+
+impl Figures {
+    /// Whether background work had come to rest before each stage that it was waited for. The
+    /// load's own wait counts where no later one was made.
+    #[must_use]
+    pub fn settled_before_stages(&self) -> bool {
+        let last = self.stages.len().saturating_sub(1);
+        let between = self.stages.iter().take(last).filter_map(|stage| stage.settle_after);
+        let first = self.settle_before.or(self.load_settle);
+        first.into_iter().chain(between).all(|settle| settle.settled)
+    }
 }
 
 /// A wait for background work.
@@ -136,6 +151,12 @@ pub struct StageFigures {
     pub start_lag: Option<Percentiles>,
     /// Arrivals in a second that were asked for; 0 where each thread called again at once.
     pub rate_per_s: f64,
+    /// Of these, arrivals that were due before the stage's end and that no thread was free for.
+    #[serde(default)]
+    pub arrivals_unserved: u64,
+    /// Until background work came to rest after the stage, where that was waited for.
+    #[serde(default)]
+    pub settle_after: Option<Settle>,
     /// CPU time, all threads.
     pub cpu_ns: u64,
     /// Of it in user mode, in steps of 10 ms.

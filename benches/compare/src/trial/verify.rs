@@ -88,7 +88,11 @@ fn points(reader: &mut dyn Reader, records: &Records, state: &State, seed: u64) 
     Ok(points)
 }
 
-fn check_point(
+/// A point read of `number`, whose key is `key`: its last value, or nothing where it has none.
+///
+/// # Errors
+/// Another answer, or the engine's own error.
+pub fn check_point(
     reader: &mut dyn Reader,
     records: &Records,
     number: u64,

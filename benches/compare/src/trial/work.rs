@@ -1,9 +1,13 @@
 //! Runs a stage: its threads, their common start, their end.
 //!
 //! - Closed loop: each thread calls again at once. Open loop: calls begin at times that were set
-//!   before, and latency counts from then, whether or not a thread was free.
+//!   before, and latency counts from then, whether or not a thread was free. Arrivals that were due
+//!   before the stage's end and found no free thread are counted, not dropped silently.
+//! - Threads meet twice: when each has made and warmed its reader, and, the counters read, to start
+//!   together. So what comes before the start is in no figure.
 //! - The first wrong answer ends the stage.
 
+use super::arrivals::{Arrivals, sleep_until};
 use super::call::{Caller, Shared};
 use super::outcome::{Failure, StageFigures};
 use super::sample::{Seen, watch};
@@ -34,6 +38,8 @@ pub struct Tally {
     pub records: u64,
     /// Records written.
     pub written: u64,
+    /// Arrivals that were due before the stage's end and were not served.
+    pub unserved: u64,
     /// Time in the run queue.
     pub queue_wait_ns: u64,
     /// When the last call ended.
@@ -48,6 +54,7 @@ impl Tally {
         self.lag.add(&other.lag);
         self.records += other.records;
         self.written += other.written;
+        self.unserved += other.unserved;
         self.queue_wait_ns += other.queue_wait_ns;
         self.ended = self.ended.max(other.ended);
     }
@@ -60,6 +67,15 @@ pub struct Field<'a> {
     barrier: &'a Barrier,
     /// When the first thread had passed the barrier: the common start.
     start: &'a OnceLock<Instant>,
+    /// When `stop` was set, where no failure did.
+    end: &'a OnceLock<Instant>,
+}
+
+impl Field<'_> {
+    fn stop(&self) {
+        self.end.get_or_init(Instant::now);
+        self.stop.store(true, Ordering::Release);
+    }
 }
 
 /// A thread's place in its group.
@@ -81,7 +97,14 @@ pub struct Ground<'a> {
     pub state: &'a State,
     /// Whether a synced write is a buffered one and a sync of its own.
     pub separate_sync: bool,
+    /// Whether each thread that reads warms its own reader first.
+    pub warm: bool,
 }
+
+/// Reads with which a thread warms its own reader.
+const WARM_READS: u64 = 10_000;
+/// Those of all threads of a stage, so that it takes about a second at the most.
+const WARM_READS_ALL: u64 = 160_000;
 
 /// Runs `stage`; `base_rate` is what the row's first stage reached.
 ///
@@ -93,7 +116,7 @@ pub fn run(
     seed: u64,
     base_rate: f64,
 ) -> Result<StageFigures, Failure> {
-    let Ground { engine, records, state, separate_sync } = *ground;
+    let Ground { engine, records, state, separate_sync, warm } = *ground;
     let zipfs: Vec<Option<Zipf>> = stage.group.iter().map(zipf).collect();
     let written: Vec<AtomicU64> = stage.group.iter().map(|_| AtomicU64::new(0)).collect();
     let shared: Vec<Shared<'_>> = stage
@@ -102,10 +125,17 @@ pub fn run(
         .zip(&written)
         .map(|(group, written)| Shared { engine, records, state, group, written, separate_sync })
         .collect();
+    let threads: u64 = stage.group.iter().map(|group| u64::from(group.threads)).sum();
+    let warm_reads = WARM_READS.min(WARM_READS_ALL / threads.max(1));
     let make = |group: usize, thread: u64| {
         let seed = mix(seed ^ ((group as u64) << 32));
+        let fail = |step: &str, error| Failure { step: step.into(), what: format!("{error:#}") };
         let mut caller = Caller::new(&shared[group], thread, seed, zipfs[group].as_ref())
-            .map_err(|error| Failure { step: "call".into(), what: format!("{error:#}") })?;
+            .map_err(|error| fail("call", error))?;
+        let mix = &stage.group[group].mix;
+        if warm && mix.write + mix.insert < 100 {
+            caller.warm(warm_reads, seed).map_err(|error| fail("read", error))?;
+        }
         Ok(move || caller.next())
     };
     drive(Some(engine), stage, base_rate, &make)
@@ -133,11 +163,11 @@ where
     let calls: Vec<AtomicU64> = (0..threads).map(|_| AtomicU64::new(0)).collect();
     let (stop, failure) = (AtomicBool::new(false), Mutex::new(None));
     let (barrier, sampling) = (Barrier::new(threads as usize + 1), AtomicBool::new(false));
-    let start = OnceLock::new();
-    let field = Field { stop: &stop, failure: &failure, barrier: &barrier, start: &start };
+    let (start, end) = (OnceLock::new(), OnceLock::new());
+    let field =
+        Field { stop: &stop, failure: &failure, barrier: &barrier, start: &start, end: &end };
     let rates: Vec<f64> = stage.group.iter().map(|group| rate(group, base_rate)).collect();
-    let before = Before::now(engine).map_err(fail)?;
-    let (start, tally, seen) = std::thread::scope(|scope| {
+    let (before, start, tally, seen) = std::thread::scope(|scope| {
         let mut handles = Vec::new();
         let mut each = calls.iter();
         for (g, group) in stage.group.iter().enumerate() {
@@ -150,12 +180,18 @@ where
             }
         }
         barrier.wait();
+        let before = Before::now(engine);
+        if before.is_err() {
+            field.stop();
+        }
+        barrier.wait();
         let start = *start.get_or_init(Instant::now);
-        let (io, calls, stop_sampling) = (before.io, &calls[..], &sampling);
+        let io = before.as_ref().map_or(Io::default(), |before| before.io);
+        let (calls, stop_sampling) = (&calls[..], &sampling);
         let sampler = scope.spawn(move || watch(engine, calls, start, io, stop_sampling));
         if stage.seconds > 0 {
             wait(Duration::from_secs(stage.seconds), &stop, &handles);
-            stop.store(true, Ordering::Release);
+            field.stop();
         }
         let (finite, endless): (Vec<_>, Vec<_>) =
             handles.into_iter().partition(|(finite, _)| *finite);
@@ -164,18 +200,19 @@ where
             tally.add(&handle.join().expect("a caller reports, it does not panic"));
         };
         finite.into_iter().for_each(|(_, handle)| join(handle, &mut tally));
-        stop.store(true, Ordering::Release);
+        field.stop();
         // Who has calls to make decides when the stage ended.
         let ended = tally.ended;
         endless.into_iter().for_each(|(_, handle)| join(handle, &mut tally));
         tally.ended = ended.or(tally.ended);
         sampling.store(true, Ordering::Release);
         sampler.thread().unpark();
-        (start, tally, sampler.join().expect("the sampler reports, it does not panic"))
+        (before, start, tally, sampler.join().expect("the sampler reports, it does not panic"))
     });
     if let Some(failure) = failure.into_inner().expect("nobody panicked") {
         return Err(failure);
     }
+    let before = before.map_err(fail)?;
     let figures = before.figures(engine, stage, start, tally, seen.map_err(fail)?);
     figures.map(|figures| StageFigures { rate_per_s: rates.iter().sum(), ..figures }).map_err(fail)
 }
@@ -217,33 +254,37 @@ where
         }
     };
     let mut tally = Tally::default();
-    let queue_before = process::own_queue_wait_ns().unwrap_or(0);
     if rate_per_s > 0.0 {
         // The kernel wakes at the time asked for, not up to 50 microseconds later.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
     }
     field.barrier.wait();
+    let queue_before = process::own_queue_wait_ns().unwrap_or(0);
+    field.barrier.wait();
     let start = *field.start.get_or_init(Instant::now);
+    let arrivals = Arrivals { start, rate_per_s, thread, threads };
+    let mut made = 0;
     let done = calls.and_then(|mut next| {
         for i in 0..quota {
             if field.stop.load(Ordering::Relaxed) {
                 break;
             }
-            let intended = (rate_per_s > 0.0).then(|| {
-                let after = (i * threads + thread) as f64 / rate_per_s;
-                start + Duration::from_secs_f64(after)
-            });
-            if let Some(intended) = intended {
-                sleep_until(intended, field.stop, &mut tally.lag);
+            let intended = (rate_per_s > 0.0).then(|| arrivals.at(i));
+            // A stage that ends before its time has no such call: its latency would be none.
+            if intended.is_some_and(|at| !sleep_until(at, field.stop, &mut tally.lag)) {
+                break;
             }
             let call = next()?;
             let ns = (call.ended - intended.unwrap_or(call.began)).as_nanos() as u64;
             if call.wrote { &mut tally.writes } else { &mut tally.reads }.record(ns);
             tally.records += call.records;
-            tally.written += if call.wrote { call.records } else { 0 };
+            tally.written += call.written;
             tally.ended = Some(call.ended);
-            place.calls.store(i + 1, Ordering::Relaxed);
+            made = i + 1;
+            place.calls.store(made, Ordering::Relaxed);
         }
+        let end = field.end.get().copied().unwrap_or_else(Instant::now);
+        tally.unserved = arrivals.due(end).min(quota).saturating_sub(made);
         Ok(())
     });
     if let Err(wrong) = done {
@@ -253,19 +294,6 @@ where
     let queue_after = process::own_queue_wait_ns().unwrap_or(0);
     tally.queue_wait_ns = queue_after.saturating_sub(queue_before);
     tally
-}
-
-fn sleep_until(intended: Instant, stop: &AtomicBool, lag: &mut Latencies) {
-    const STEP: Duration = Duration::from_millis(50);
-    let mut left = intended.saturating_duration_since(Instant::now());
-    if left.is_zero() {
-        return;
-    }
-    while !left.is_zero() && !stop.load(Ordering::Relaxed) {
-        std::thread::sleep(left.min(STEP));
-        left = intended.saturating_duration_since(Instant::now());
-    }
-    lag.record(Instant::now().saturating_duration_since(intended).as_nanos() as u64);
 }
 
 /// Counters before a stage.
@@ -322,6 +350,8 @@ impl Before {
             writes: calls[1],
             start_lag: tally.lag.percentiles(),
             rate_per_s: 0.0,
+            arrivals_unserved: tally.unserved,
+            settle_after: None,
             cpu_ns: cpu_ns() - self.cpu_ns,
             user_ns: spent(now.map(|now| now.0), self.user_system.map(|then| then.0)),
             system_ns: spent(now.map(|now| now.1), self.user_system.map(|then| then.1)),
