@@ -22,7 +22,7 @@ fn plan(dir: &Path, contestants: &str, timeout_s: u32) -> PathBuf {
          [[row.stage]]\nname = \"main\"\nseconds = 0\n[[row.stage.group]]\nthreads = 2\n\
          calls = 3000\ncalls_per_thread_min = 0\nmix = {{ read = 50, write = 50 }}\n\
          pick = \"zipf\"\nworking_set = 2000\ndurability = \"buffered\"\nbatch = 1\nscan = 1\n\
-         rate_per_s = 0\nrate_percent = 0\n"
+         rate_per_s = 0\n"
     );
     let path = dir.join("tiny.toml");
     fs::write(&path, text).expect("the plan is written");

@@ -57,7 +57,7 @@ fn row(kind: &str, mix: &str, durability: &str, prepare: &str) -> String {
          load_batch = 64 }}\n[[row.stage]]\nname = \"main\"\nseconds = 0\n\
          [[row.stage.group]]\nthreads = {threads}\ncalls = 4000\ncalls_per_thread_min = 0\n\
          mix = {{ {mix} }}\npick = \"uniform\"\nworking_set = 3000\n\
-         durability = \"{durability}\"\nbatch = 1\nscan = 10\nrate_per_s = 0\nrate_percent = 0\n"
+         durability = \"{durability}\"\nbatch = 1\nscan = 10\nrate_per_s = 0\n"
     )
 }
 

@@ -281,9 +281,6 @@ fn check_group(row: &Row, group: &Group) -> Result<()> {
     if group.pick == Pick::Newest && group.mix.write + group.mix.read_write > 0 {
         return refuse("pick = \"newest\" is for reads and inserts");
     }
-    if group.rate_per_s > 0 && group.rate_percent > 0 {
-        return refuse("rate_per_s or rate_percent, not both");
-    }
     if group.durability == Durability::Each && group.mix.writes() {
         for contestant in &row.contestants {
             if !contestant.profile.durable {

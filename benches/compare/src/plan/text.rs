@@ -147,8 +147,6 @@ pub struct Group {
     /// Arrivals in a second, of the whole group, by the clock and not by the answers; 0 for each
     /// thread calling again at once.
     pub rate_per_s: u64,
-    /// The same, as a percentage of what the row's first stage reached; 0 for none.
-    pub rate_percent: u32,
 }
 
 /// Shares of the calls, in per cent, 100 in all.

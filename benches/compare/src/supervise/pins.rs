@@ -96,11 +96,10 @@ pub fn revision() -> (String, bool) {
         output.status.success().then(|| text.trim().to_string())
     };
     let revision = git(&["rev-parse", "HEAD"]).unwrap_or_else(|| "unknown".into());
-    let changes = git(&["status", "--porcelain", "--untracked-files=no", "."]);
-    // What the engine's sources look like matters as much.
-    let engine = git(&["status", "--porcelain", "--untracked-files=no", "../../src"]);
-    let dirty = [changes, engine].iter().any(|text| text.as_deref() != Some(""));
-    (revision, dirty)
+    // The engine's sources and the flags matter as much as the package; a board that was just
+    // written, under `docs`, does not.
+    let status = ["status", "--porcelain", ".", "../../src", "../../Cargo.toml", "../../.cargo"];
+    (revision, git(&status).as_deref() != Some(""))
 }
 
 /// Where the package lies, or the current directory if the binary was carried elsewhere.

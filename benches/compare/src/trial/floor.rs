@@ -62,7 +62,7 @@ pub fn run(dir: &Path, row: &Row) -> Result<Vec<StageFigures>> {
             });
         }
         let stages = row.stages.iter().map(|stage| {
-            drive(None, stage, 0.0, &make).map_err(|failure| anyhow::anyhow!(failure.what))
+            drive(None, stage, &make).map_err(|failure| anyhow::anyhow!(failure.what))
         });
         let stages: Result<Vec<_>> = stages.collect();
         stop.store(true, Ordering::Relaxed);

@@ -249,7 +249,6 @@ impl Trial<'_> {
         let row = &self.spec.row;
         let io = Io::now()?;
         let (syncs, account) = (sync_count::now(), engine.account()?);
-        let mut base_rate = 0.0;
         for (i, stage) in row.stages.iter().enumerate() {
             let seed = mix(row.seed ^ mix(u64::from(self.spec.repetition) ^ ((i as u64) << 32)));
             let ground = work::Ground {
@@ -259,11 +258,10 @@ impl Trial<'_> {
                 separate_sync: self.spec.contestant.profile.separate_sync,
                 warm: row.prepare == Prepare::Walk,
             };
-            let mut figures = work::run(&ground, stage, seed, base_rate).map_err(Stop)?;
-            if i == 0 {
-                base_rate = figures.calls as f64 * 1e9 / figures.wall_ns.max(1) as f64;
-            }
-            if row.stages[i].group.iter().any(|group| group.rate_percent > 0) {
+            let mut figures = work::run(&ground, stage, seed).map_err(Stop)?;
+            // What a stage left to do would be in the latencies of calls that come by the clock.
+            let next = row.stages.get(i + 1).map_or(&[][..], |next| &next.group);
+            if next.iter().any(|group| group.rate_per_s > 0) {
                 figures.settle_after = Some(self.settle(&*engine)?);
             }
             self.figures().stages.push(figures);

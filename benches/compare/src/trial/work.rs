@@ -106,16 +106,11 @@ const WARM_READS: u64 = 10_000;
 /// Those of all threads of a stage, so that it takes about a second at the most.
 const WARM_READS_ALL: u64 = 160_000;
 
-/// Runs `stage`; `base_rate` is what the row's first stage reached.
+/// Runs `stage`.
 ///
 /// # Errors
 /// A wrong answer, or the engine's error.
-pub fn run(
-    ground: &Ground<'_>,
-    stage: &Stage,
-    seed: u64,
-    base_rate: f64,
-) -> Result<StageFigures, Failure> {
+pub fn run(ground: &Ground<'_>, stage: &Stage, seed: u64) -> Result<StageFigures, Failure> {
     let Ground { engine, records, state, separate_sync, warm } = *ground;
     let zipfs: Vec<Option<Zipf>> = stage.group.iter().map(zipf).collect();
     let written: Vec<AtomicU64> = stage.group.iter().map(|_| AtomicU64::new(0)).collect();
@@ -138,7 +133,7 @@ pub fn run(
         }
         Ok(move || caller.next())
     };
-    drive(Some(engine), stage, base_rate, &make)
+    drive(Some(engine), stage, &make)
 }
 
 fn zipf(group: &Group) -> Option<Zipf> {
@@ -152,7 +147,6 @@ fn zipf(group: &Group) -> Option<Zipf> {
 pub fn drive<C>(
     engine: Option<&dyn Engine>,
     stage: &Stage,
-    base_rate: f64,
     make: &(impl Fn(usize, u64) -> Result<C, Failure> + Sync),
 ) -> Result<StageFigures, Failure>
 where
@@ -166,7 +160,7 @@ where
     let (start, end) = (OnceLock::new(), OnceLock::new());
     let field =
         Field { stop: &stop, failure: &failure, barrier: &barrier, start: &start, end: &end };
-    let rates: Vec<f64> = stage.group.iter().map(|group| rate(group, base_rate)).collect();
+    let rates: Vec<f64> = stage.group.iter().map(|group| group.rate_per_s as f64).collect();
     let (before, start, tally, seen) = std::thread::scope(|scope| {
         let mut handles = Vec::new();
         let mut each = calls.iter();
@@ -229,13 +223,6 @@ fn wait(
         && !handles.iter().all(|(_, handle)| handle.is_finished())
     {
         std::thread::sleep((time.saturating_sub(start.elapsed())).min(Duration::from_millis(5)));
-    }
-}
-
-fn rate(group: &Group, base_rate: f64) -> f64 {
-    match group.rate_percent {
-        0 => group.rate_per_s as f64,
-        percent => base_rate * f64::from(percent) / 100.0,
     }
 }
 
