@@ -143,15 +143,24 @@ pub fn highest_trace(image: &Disk) -> u64 {
     if image.evicts() {
         return 0;
     }
-    let current = image.get_file(&format!("{DIR}/{CURRENT}")).ok();
-    let current = current.and_then(|bytes| Current::decode(Path::new(CURRENT), &bytes).ok());
-    let Some(Current { db, .. }) = current else { return 0 };
+    let current = image.get_file(&format!("{DIR}/{CURRENT}")).unwrap_or_default();
     let files = image.files();
-    let traces = files.iter().filter_map(|(path, _)| {
+    let logs = files.iter().filter_map(|(path, _)| {
         let name = path.strip_prefix(DIR)?.strip_prefix('/')?;
-        let Some((FileKind::Log, number)) = parse_file_name(name) else { return None };
-        let bytes = image.get_file(path).ok()?;
-        wal::scan(Path::new(name), &bytes, db, number).ok().map(|scan| scan.max_seq_seen.0)
+        let is_log = matches!(parse_file_name(name), Some((FileKind::Log, _)));
+        is_log.then(|| Some((name.to_owned(), image.get_file(path).ok()?))).flatten()
+    });
+    highest_trace_in(&current, logs)
+}
+
+/// The same, of the bytes of `CURRENT` and of logs with their names; 0 without a valid `CURRENT`.
+#[must_use]
+pub fn highest_trace_in(current: &[u8], logs: impl Iterator<Item = (String, Vec<u8>)>) -> u64 {
+    let Ok(Current { db, .. }) = Current::decode(Path::new(CURRENT), current) else { return 0 };
+    let traces = logs.filter_map(|(name, bytes)| {
+        let (_, number) = parse_file_name(&name)?;
+        let scan = wal::scan(Path::new(&name), &bytes, db, number).ok()?;
+        Some(scan.max_seq_seen.0)
     });
     traces.max().unwrap_or(0)
 }

@@ -293,6 +293,12 @@ pub struct Report {
     /// What the machine refused, if it did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub environment: Option<String>,
+    /// `power`: what was asked for and not looked at, not even once.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nothing_of: Vec<String>,
+    /// `power`: what was looked at in part.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub part_of: Vec<String>,
     /// Whether the run was stopped from outside.
     pub interrupted: bool,
     /// Whether a replay did something else than the run it replays.
@@ -324,10 +330,20 @@ impl Report {
             Verdict::Environment
         } else if self.interrupted {
             Verdict::Interrupted
-        } else if hollow || seeded_bug_lived || ran_nothing {
+        } else if hollow || seeded_bug_lived || ran_nothing || !self.nothing_of.is_empty() {
             Verdict::Hollow
         } else {
             Verdict::Held
+        }
+    }
+
+    /// Notes what less than all of `asked` was looked at.
+    pub fn looked(&mut self, whose: &str, what: &str, done: u64, asked: u64) {
+        let text = format!("{whose}: {done} of {asked} {what}");
+        match done {
+            0 if asked > 0 => self.nothing_of.push(text),
+            done if done < asked => self.part_of.push(text),
+            _ => {}
         }
     }
 
@@ -377,6 +393,8 @@ impl Report {
         self.mutants.extend(other.mutants.iter().cloned());
         self.control = self.control.take().or_else(|| other.control.clone());
         self.environment = self.environment.take().or_else(|| other.environment.clone());
+        self.nothing_of.extend(other.nothing_of.iter().cloned());
+        self.part_of.extend(other.part_of.iter().cloned());
         self.interrupted |= other.interrupted;
         self.diverged |= other.diverged;
     }
@@ -422,6 +440,16 @@ mod tests {
         assert_eq!(verdict(Report { counters: counters.clone(), ..ran() }), Verdict::Hollow);
         let cut_short = Report { counters, cells: cell(0), directed_whole: false, ..ran() };
         assert_eq!(verdict(cut_short), Verdict::Held);
+    }
+
+    #[test]
+    fn a_run_that_never_looked_at_what_it_was_asked_for_is_hollow() {
+        let mut report = ran();
+        report.looked("xfs", "images", 7, 400);
+        assert_eq!(report.part_of, ["xfs: 7 of 400 images"]);
+        assert_eq!(verdict(report.clone()), Verdict::Held);
+        report.looked("btrfs", "images", 0, 400);
+        assert_eq!(verdict(report), Verdict::Hollow);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use kiban::{Error, Iter, Kiban, KibanOptions, SharedKiban, Slice};
 use rustix::io::Errno;
 use std::io::Read;
 use std::ops::Bound;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -130,6 +130,20 @@ fn is_environment(error: &Error) -> bool {
     }
 }
 
+/// Whether no write of this handle may be acknowledged any more (P1): it says so itself, or a sync
+/// of its log, its manifest or a directory failed. Files of a checkpoint are the checkpoint's.
+fn is_poison(dir: &Path, error: &Error) -> bool {
+    match error {
+        Error::Poisoned { .. } => true,
+        Error::Io { path, operation, .. } => match *operation {
+            "sync directory" | "sync directory of log" | "sync directory of tables" => true,
+            "sync log" | "sync manifest" => path.parent() == Some(dir),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
 /// All entries in order, in one number; counts them too.
 fn digest(entries: Iter) -> Result<(u64, u64), Error> {
     let (mut hash, mut count) = (Xxh3::new(), 0);
@@ -147,8 +161,9 @@ fn digest(entries: Iter) -> Result<(u64, u64), Error> {
 impl Victim {
     fn tell_error(&self, writer: u8, n: u32, what: &str, error: &Error) {
         let text = format!("{what}: {error}");
-        let a = u64::from(is_environment(error));
-        self.teller.tell(&Note { writer, n, a, ..Note::words(Kind::Failed, text) });
+        let (a, b) = (is_environment(error), is_poison(&self.order.dir, error));
+        let (a, b) = (u64::from(a), u64::from(b));
+        self.teller.tell(&Note { writer, n, a, b, ..Note::words(Kind::Failed, text) });
     }
 
     fn wrong(&self, promise: &str, what: &str) {
@@ -365,6 +380,8 @@ impl Victim {
 mod tests {
     use super::*;
 
+    const SYNC_DIR: &str = "sync directory";
+
     #[test]
     fn a_file_that_is_missing_or_there_already_is_ours() {
         let of = |errno: Errno| Error::Io {
@@ -378,6 +395,26 @@ mod tests {
         }
         for errno in [Errno::NOENT, Errno::EXIST, Errno::INVAL] {
             assert!(!is_environment(&of(errno)));
+        }
+    }
+
+    #[test]
+    fn a_failed_sync_of_our_own_files_poisons_and_a_failed_write_need_not() {
+        let of = |path: &str, operation: &'static str| Error::Io {
+            path: PathBuf::from(path),
+            operation,
+            source: Arc::new(Errno::IO.into()),
+        };
+        let dir = Path::new("/a/db");
+        for (path, operation) in
+            [("/a/db/1.log", "sync log"), ("/a/db/2.manifest", "sync manifest"), ("/a", SYNC_DIR)]
+        {
+            let error = of(path, operation);
+            assert!(is_poison(dir, &error), "{operation}");
+            assert!(is_poison(dir, &Error::Poisoned { cause: Arc::new(error) }));
+        }
+        for (path, operation) in [("/a/copy/1.log", "sync log"), ("/a/db/3.tbl", "write table")] {
+            assert!(!is_poison(dir, &of(path, operation)), "{operation}");
         }
     }
 }

@@ -40,7 +40,8 @@ kinds! {
     Done,
     /// It was refused and has no effect: the handle was closed.
     Refused,
-    /// It failed; `text` says how, and `a` is 1 where the operating system refused.
+    /// It failed; `text` says how, `a` is 1 where the operating system refused, and `b` is 1 where
+    /// the handle acknowledges no write any more (P1).
     Failed,
     /// The receipt of a write was called with `Ok`.
     Durable,

@@ -44,7 +44,15 @@ pub(super) fn run(
         && task.quota.iter().all(|quota| quota.1 >= WHOLE_IMAGES)
         && task.quota.iter().all(whole)
         && task.faults.len() == DeviceFault::ALL.len();
+    for (system, asked) in &task.quota {
+        let name = system.name();
+        let row = report.power.iter().find(|row| row.fs == name);
+        report.looked(name, "images", row.map_or(0, |row| row.images), *asked);
+    }
+    report.counters.extend(fault_counters(task, &report.power));
     match board.take_broken() {
+        // What an interrupt from the terminal ended is no fault of the machine's.
+        Some(found) if found.fault.promise.is_empty() && interrupt.wished() => {}
         Some(found) if found.fault.promise.is_empty() => {
             report.environment = Some(found.fault.got);
         }
@@ -83,7 +91,7 @@ pub(super) fn wait_for_workers(
 }
 
 /// So many images on each file system must meet every counter.
-const WHOLE_IMAGES: u64 = 2000;
+pub(super) const WHOLE_IMAGES: u64 = 2000;
 
 /// Puts the figures into a report.
 fn fill(report: &mut Report, board: &Board) {
@@ -113,6 +121,18 @@ fn fill(report: &mut Report, board: &Board) {
             report.counters.insert(format!("{}: {name}", row.fs), n);
         }
     }
+}
+
+/// How often each kind of device error was met on each file system.
+fn fault_counters(task: &Task, rows: &[PowerRow]) -> Vec<(String, u64)> {
+    let of = |row: &PowerRow| {
+        let counter = |fault: &DeviceFault| {
+            let hits = row.fault_hits.get(fault.name()).copied().unwrap_or(0);
+            (format!("{}: {}", row.fs, fault.name()), hits)
+        };
+        task.faults.iter().map(counter).collect::<Vec<_>>()
+    };
+    rows.iter().flat_map(of).collect()
 }
 
 fn failure(report: &Report, found: Found) -> Failure {

@@ -78,6 +78,11 @@ pub(crate) fn works(seed: u64, engine: usize) -> Vec<Work> {
     works.into_iter().map(|(_, work)| work).collect()
 }
 
+/// How many sequences there are.
+pub(crate) fn sequences_in_all() -> u64 {
+    sequences().len() as u64
+}
+
 /// A state outside the model.
 #[derive(Clone, Debug)]
 pub(crate) struct Outside {
@@ -206,20 +211,32 @@ fn call_of(entry: &Entry, kind: Kind) -> Option<usize> {
     }
 }
 
-/// The cuts of a window of calls: after each change, with everything and with something lost.
+/// All subsets of so many writes are made, of more of them a sample.
+const OPEN_MAX: u32 = 4;
+
+/// The cuts of a window of calls: after each change with everything and with something lost, and
+/// after each call that returned with everything, and every or some subset of what is not flushed.
 fn cuts(entries: &[Entry], (begin, end): (usize, usize), draw: &mut Seed) -> Vec<Cut> {
     let at = |kind, call| entries.iter().position(|entry| call_of(entry, kind) == Some(call));
     let from = at(Kind::Issued, begin).unwrap_or(0);
     // The writing back after the last call is number `end`.
     let to = at(Kind::Issued, end + 1).unwrap_or(entries.len());
-    let mut cuts = Vec::new();
-    for at in from..=to {
-        let changed = at > 0 && entries[at - 1].is_change();
-        let told = at > 0 && call_of(&entries[at - 1], Kind::Done).is_some();
+    let (mut cuts, mut open) = (Vec::new(), 0);
+    for at in 0..=to {
+        let before = at.checked_sub(1).map(|before| &entries[before]);
+        let changed = before.is_some_and(Entry::is_change);
+        let told = before.is_some_and(|entry| call_of(entry, Kind::Done).is_some());
+        open = if before == Some(&Entry::Flush) { 0 } else { open + u32::from(changed) };
+        if at < from {
+            continue;
+        }
         if changed || told || at == from {
             cuts.push(Cut { at, kept: Kept::All });
         }
-        if changed {
+        if told && (1..=OPEN_MAX).contains(&open) {
+            let subsets = 0..(1 << open) - 1;
+            cuts.extend(subsets.map(|bits| Cut { at, kept: Kept::Set(bits) }));
+        } else if changed || (told && open > 0) {
             cuts.push(Cut { at, kept: Kept::Some(draw.draw(u64::MAX)) });
         }
     }
@@ -304,7 +321,8 @@ impl<'a> Looked<'a> {
             Ok(_) => listing(self.place.at()).map(Some),
             Err(error) if is_refusal(error) => {
                 count_refused(error, torn, row);
-                Ok(None)
+                // Nothing explains it: no write is torn, and this device never lies.
+                if torn { Ok(None) } else { Err(io::Error::other(format!("refused: {error}"))) }
             }
             Err(error) => return Err(io::Error::new(error.kind(), error.to_string())),
         };
@@ -339,21 +357,18 @@ impl<'a> Looked<'a> {
         let calls: Vec<String> = calls[done.saturating_sub(24)..].iter().map(text).collect();
         let kept = match cut.kept {
             Kept::All => "every write so far",
-            Kept::Some(_) => "some of the writes since the last flush",
+            Kept::Some(_) | Kept::Set(_) => "some of the writes since the last flush",
         };
         Outside { why, calls, at: format!("after {done} calls, {kept}") }
     }
 }
 
-/// Counts an image that can't be mounted. One without a torn write is told of.
+/// Counts an image that can't be mounted.
 fn count_refused(error: &io::Error, torn: bool, row: &mut ContainRow) {
     row.refused += 1;
     row.refused_whole += u64::from(!torn);
     let what = if torn { "torn" } else { "whole" };
     *row.refusals.entry(format!("{what}: {error}")).or_default() += 1;
-    if !torn {
-        eprintln!("warning: {} refused an image: {error}", row.fs);
-    }
 }
 
 #[cfg(test)]
@@ -367,5 +382,19 @@ mod tests {
         assert_eq!(count(|work| matches!(work, Work::Engine(_))), 3);
         let all = steps::sequences().len();
         assert_eq!(count(|w| matches!(w, Work::Sequences(_))), all.div_ceil(SEQUENCES));
+    }
+
+    #[test]
+    fn what_a_call_leaves_unflushed_is_lost_in_every_way() {
+        let note = |kind, n| Entry::Note(crate::kill::wire::Note::step(kind, 0, n));
+        let write = |at| Entry::Write { at, bytes: Arc::from([1]) };
+        let mut log = vec![note(Kind::Issued, 0), write(0), write(1), note(Kind::Done, 0)];
+        let all = cuts(&log, (0, 1), &mut Seed(1));
+        let told = all.iter().filter(|cut| cut.at == 4).map(|cut| cut.kept);
+        let kept = [Kept::All, Kept::Set(0), Kept::Set(1), Kept::Set(2)];
+        assert_eq!(told.collect::<Vec<_>>(), kept);
+        log.insert(3, Entry::Flush);
+        let all = cuts(&log, (0, 1), &mut Seed(1));
+        assert_eq!(all.iter().filter(|cut| cut.at == 5).count(), 1);
     }
 }

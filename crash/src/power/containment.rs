@@ -3,6 +3,7 @@
 //! Invariants
 //! - A session is done by one worker; which one does not matter to what it does.
 //! - A state outside the model fails the run; the run goes on, and equal ones are told once.
+//! - The verdict says what a file system has fewer of than all sequences; without any it is hollow.
 //! - A file system whose quota of images is done begins no new session.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "outside the engine")]
 
@@ -139,7 +140,12 @@ pub(super) fn run(
         progress(report.totals.images, &report.totals, 0);
     });
     let mut state = board.state();
-    report.environment = state.refused.take();
+    // What an interrupt from the terminal ended is no fault of the machine's.
+    report.environment = state.refused.take().filter(|_| !interrupt.wished());
+    for (system, _) in &task.quota {
+        let done = state.rows.get(system).map_or(0, |row| row.sequences);
+        report.looked(system.name(), "sequences", done, contain::sequences_in_all());
+    }
     for (system, outside) in std::mem::take(&mut state.outside) {
         report.add_failure(Failure {
             promise: "-".to_owned(),

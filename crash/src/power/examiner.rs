@@ -4,16 +4,19 @@
 //! Invariants
 //! - It decides nothing that needs the workload's history: it tells what the database showed, and
 //!   its parent judges. What needs no history it judges itself: D4, S2, G1, C2, structure.
+//! - C2: the first new sequence is above every one of which the logs had a trace before the open,
+//!   what recovery dropped included.
 //! - Every job ends with `Ended`, whatever went wrong in it; a panic or an abort of the engine ends
 //!   the process, which its parent sees.
 //! - It ends with its parent, and holds no file of an image between two jobs.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "outside the engine")]
 
 use super::truth::{entry_hash, state_hash};
+use crate::evidence;
 use crate::kill::judge::State;
 use crate::kill::wire::{Kind, Note, Teller};
 use crate::kill::{look, plan};
-use kiban::rig::base::name::parse_file_name;
+use kiban::rig::base::name::{CURRENT, parse_file_name};
 use kiban::{Error, Kiban, KibanOptions};
 use kiban_model::driver::Door;
 use kiban_model::unsynced;
@@ -126,6 +129,14 @@ fn numbers(dir: &Path) -> (BTreeSet<String>, u64) {
     (names, highest)
 }
 
+/// The highest sequence of which a log has a trace, whatever an open makes of it.
+fn trace(dir: &Path) -> u64 {
+    let Ok(current) = std::fs::read(dir.join(CURRENT)) else { return 0 };
+    let logs = numbers(dir).0.into_iter().filter(|name| name.ends_with(".log"));
+    let logs = logs.filter_map(|name| Some((name.clone(), std::fs::read(dir.join(name)).ok()?)));
+    evidence::highest_trace_in(&current, logs)
+}
+
 fn state_of(shown: &[(u32, u64)]) -> State {
     shown.iter().copied().collect()
 }
@@ -148,6 +159,7 @@ impl Examiner {
             options = options.env(unsynced::env());
         }
         let (names, highest) = numbers(&job.dir);
+        let trace = trace(&job.dir);
         self.teller.tell(&Note::new(Kind::Opening));
         let undecided = self.undecided(&job.dir, &options)?;
         let mut db = look::open(&job.dir, options.clone(), job.number.is_multiple_of(2))?;
@@ -165,7 +177,7 @@ impl Examiner {
         let last = db.stats().last_sequence;
         let hash = state_hash(&state_of(&self.shown));
         self.teller.tell(&Note::numbers(Kind::Opened, last, hash));
-        let after = self.use_on(&mut db, job.number, last)?;
+        let after = self.use_on(&mut db, job.number, last.max(trace))?;
         db.close()?;
         self.again(job, &options, &after)?;
         for (n, name) in (0..).zip(&job.copies) {
@@ -210,8 +222,9 @@ impl Examiner {
         self.teller.tell(&Note::numbers(Kind::Issued, 0, state_hash(&state)));
         let seq = db.write_durable(&plan::batch(&records))?.0;
         self.teller.tell(&Note::numbers(Kind::Done, seq, state_hash(&state)));
-        if seq <= last {
-            self.wrong("C2", &format!("a new write has sequence {seq}, {last} was given before"));
+        let first = (seq + 1).saturating_sub(records.len() as u64);
+        if first <= last {
+            self.wrong("C2", &format!("a new write has sequence {first}, {last} was given before"));
         }
         db.flush()?;
         if number.is_multiple_of(4) {

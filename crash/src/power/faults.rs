@@ -4,8 +4,10 @@
 //! - The process ends: an error of the device is no reason to hang (B1).
 //! - P1, D1: what was acknowledged as durable before the error is there when the device is healed,
 //!   and everything else is as after a power cut. Calls that failed are in doubt.
+//! - A cut anywhere from the device's first error on is owed what had been acknowledged by then.
 //! - Where the journal of an ext4 gave up, what was acknowledged after the device's first error is
-//!   owed no more than an error or some cut: its syncs were seen to say yes and to prove nothing.
+//!   owed no more than an error that names a log, or a cut of that moment or a later one: its syncs
+//!   were seen to say yes and to prove nothing. A cut at that moment is owed all of it.
 //! - A device that says yes and forgets keeps no promise of ours but C1: what a reopen shows is a
 //!   cut, or an error.
 //! - The database is made on a healthy device, in a life of its own before the one that fails.
@@ -16,12 +18,13 @@ use super::crew;
 use super::log::{Cut, Entry, Folder, Image, Kept, PAGE, Pages};
 use super::place::FileSystem;
 use super::recorder::{On, Rule, Trouble};
-use super::session::{Lived, order};
+use super::session::{Lived, cuts, order};
 use super::truth::Truth;
 use crate::kill::Fault;
 use kiban_model::generate::{Seed, Source};
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -96,6 +99,16 @@ const CALLS: usize = 160;
 const ROOM: usize = 400 << 10;
 /// Steps of each writer before and during the error.
 const STEPS: (u32, u32) = (4, 24);
+/// Images of the moment of the first error that lose something.
+const FIRST_MOMENTS: usize = 4;
+/// Images of the moments while the device failed.
+const MOMENTS: usize = 14;
+
+/// Which write or flush is the first to fail; early as often as late.
+fn draw_nth(draw: &mut Seed) -> u64 {
+    let calls = if draw.below(2) == 0 { CALLS } else { CALLS / 10 };
+    draw.below(calls) as u64
+}
 
 fn refused(what: &str) -> impl Fn(io::Error) -> Fault {
     move |error| Fault::environment(format!("{what}: {error}"))
@@ -127,9 +140,8 @@ pub(crate) fn run(
     if fault == DeviceFault::Full {
         fill(&filler, draw.below(ROOM) as u64).map_err(refused("filling the file system"))?;
     }
-    let calls = if draw.below(2) == 0 { CALLS } else { CALLS / 10 };
-    let nth = draw.below(calls) as u64;
-    place.recorder.disk().rule(fault.rule(nth));
+    let from = place.recorder.disk().position();
+    place.recorder.disk().rule(fault.rule(draw_nth(draw)));
     work(1, STEPS.1)?;
     let mut disk = place.recorder.disk();
     let hits = disk.rule(None);
@@ -146,34 +158,68 @@ pub(crate) fn run(
     disk.forget();
     drop(disk);
     checker.heard.clone_from(&entries);
-    let mut truth = Truth::tell(seed, &entries, true)?;
+    // The life before was on a healthy device.
+    let mut truth = Truth::tell(seed, &entries, Some(1))?;
     count(checker, &truth, hits, fault);
-    let trust = trust(checker, fault, (&entries, &healed), &mut truth);
-    let honest = trust != Trust::Nothing;
-    // A liar's checkpoint is owed as little as its database.
-    checker.copies = if honest { checker.choose(truth.copies_at(at)) } else { Vec::new() };
-    let expect = Expect::Cut { truth: &truth, at, trust };
+    let first = entries[from..at].iter().position(|entry| *entry == Entry::Refused);
+    let first = first.map_or(from, |first| from + first);
+    let trust = trust(checker, fault, first, &healed, &mut truth);
     let image = Image { base: healed, top: Pages::default(), open: 0, lost: 0, torn: 0, digest: 0 };
     checker.which = format!("{}, healed, at {at}", fault.name());
-    checker.image(image, 1, &expect, false)?;
+    look(checker, &truth, (at, trust), image)?;
+    let is_liar = trust == Trust::Nothing;
     if fault == DeviceFault::Full {
-        // Where it was full, nothing can be used on.
-        return Ok(());
+        checker.filler = Some(filler);
     }
+    let cuts = moments(&entries, first..at, is_liar, draw);
     let mut folder = Folder::new(&entries, (**base).clone());
-    for kept in [Kept::Some(seed), Kept::All] {
-        checker.which = format!("{}, {kept:?} at {at}", fault.name());
-        let image = folder.image(&Cut { at, kept });
-        checker.image(image, 1, &expect, false)?;
+    for cut in cuts {
+        // Until the first error every sync told the truth.
+        let trust = if cut.at <= first && !is_liar { Trust::Whole } else { trust };
+        checker.which = format!("{}, {cut:?}; the first error at {first}", fault.name());
+        look(checker, &truth, (cut.at, trust), folder.image(&cut))?;
+        checker.row.failing_images += 1;
     }
     Ok(())
+}
+
+/// Has an image of the position `at` examined.
+fn look(
+    checker: &mut Checker<'_>,
+    truth: &Truth,
+    (at, trust): (usize, Trust),
+    image: Image,
+) -> Result<(), Fault> {
+    // A liar's checkpoint is owed as little as its database.
+    let copies = if trust == Trust::Nothing { &[] } else { truth.copies_at(at) };
+    checker.copies = checker.choose(copies);
+    checker.image(image, 1, &Expect::Cut { truth, at, trust }, false)
+}
+
+/// The cuts of a session with an error: its first moment with all and with something lost, some
+/// while it lasted, and its end. Where the device lies, nobody knows when that began.
+fn moments(entries: &[Entry], range: Range<usize>, is_liar: bool, draw: &mut Seed) -> Vec<Cut> {
+    let (first, at) = (range.start, range.end);
+    let mut some = |at, count: usize| -> Vec<Cut> {
+        let kept = (0..count).map(|_| Kept::Some(draw.draw(u64::MAX)));
+        kept.chain([Kept::All]).map(|kept| Cut { at, kept }).collect()
+    };
+    let mut moments = if is_liar { Vec::new() } else { some(first, FIRST_MOMENTS) };
+    let mut end = some(at, 1);
+    if !is_liar {
+        moments.extend(cuts(entries, range, MOMENTS, draw));
+    }
+    moments.append(&mut end);
+    moments.sort_by_key(|cut| cut.at);
+    moments
 }
 
 /// What the syncs of a session prove.
 fn trust(
     checker: &mut Checker<'_>,
     fault: DeviceFault,
-    (entries, healed): (&[Entry], &Pages),
+    first: usize,
+    healed: &Pages,
     truth: &mut Truth,
 ) -> Trust {
     if fault == DeviceFault::Lie {
@@ -183,8 +229,7 @@ fn trust(
         return Trust::Whole;
     }
     checker.row.gave_up += 1;
-    let refused = entries.iter().position(|entry| *entry == Entry::Refused);
-    truth.trust_until(refused.unwrap_or(0));
+    truth.trust_until(first);
     Trust::Until
 }
 
@@ -210,6 +255,7 @@ fn count(checker: &mut Checker<'_>, truth: &Truth, hits: u64, fault: DeviceFault
     row.poisoned += u64::from(met);
     row.device_errors += if fault == DeviceFault::Full { u64::from(met) } else { hits };
     *row.faults.entry(fault.name().to_owned()).or_default() += u64::from(met);
+    *row.fault_hits.entry(fault.name().to_owned()).or_default() += u64::from(met || hits > 0);
 }
 
 /// Takes all of a file system but so many bytes.
@@ -240,5 +286,19 @@ mod tests {
             assert_eq!(fault.rule(3).is_none(), fault == DeviceFault::Full);
         }
         assert_eq!(DeviceFault::named("none"), None);
+    }
+
+    #[test]
+    fn the_moment_of_the_first_error_and_what_follows_are_cut() {
+        let write = |at| Entry::Write { at, bytes: Arc::from([1]) };
+        let mut log: Vec<Entry> = (0..30).map(write).collect();
+        log[10] = Entry::Refused;
+        let draw = &mut Seed(1);
+        let all = moments(&log, 10..30, false, draw);
+        let count = |at| all.iter().filter(|cut| cut.at == at).count();
+        assert!(count(10) > FIRST_MOMENTS && count(30) >= 2, "{all:?}");
+        assert!(all.iter().any(|cut| cut.at > 10 && cut.at < 30), "{all:?}");
+        assert!(all.iter().all(|cut| (10..=30).contains(&cut.at)));
+        assert_eq!(moments(&log, 10..30, true, draw).len(), 2);
     }
 }

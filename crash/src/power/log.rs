@@ -181,6 +181,8 @@ pub enum Kept {
     All,
     /// Some, drawn from this seed; some of these torn.
     Some(u64),
+    /// Those whose bits are set, whole.
+    Set(u64),
 }
 
 /// A power cut: where in the log, and what was kept.
@@ -242,6 +244,7 @@ impl<'a> Folder<'a> {
         match cut.kept {
             Kept::All => epoch.iter().for_each(|entry| image.top.apply(&image.base, entry)),
             Kept::Some(seed) => keep_some(&mut image, epoch, &mut Seed(seed)),
+            Kept::Set(bits) => keep_set(&mut image, epoch, bits),
         }
         image.digest = image.top.digest() ^ (self.epoch as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         image
@@ -260,8 +263,18 @@ impl<'a> Folder<'a> {
     }
 }
 
+fn keep_set(image: &mut Image, epoch: &[Entry], bits: u64) {
+    for (i, change) in epoch.iter().filter(|entry| entry.is_change()).enumerate() {
+        if i < 64 && bits >> i & 1 == 1 {
+            image.top.apply(&image.base, change);
+        } else {
+            image.lost += 1;
+        }
+    }
+}
+
 /// Ways to lose writes.
-const WAYS: usize = 5;
+const WAYS: usize = 7;
 
 fn keep_some(image: &mut Image, epoch: &[Entry], draw: &mut Seed) {
     let changes: Vec<&Entry> = epoch.iter().filter(|entry| entry.is_change()).collect();
@@ -278,8 +291,11 @@ fn keep_some(image: &mut Image, epoch: &[Entry], draw: &mut Seed) {
             1 => (0, 0),
             2 if i == one => (0, 16),
             0 | 2 => (16, 0),
+            // None is there, or those before one.
+            3 => (0, 0),
+            4 => (if i < one { 16 } else { 0 }, 0),
             // Each on its own.
-            3 => (8, 0),
+            5 => (8, 0),
             _ => (9, 4),
         };
         match draw.below(16) {

@@ -6,8 +6,10 @@
 //! - A loop device is marked to be cleared by its last close from the moment it is there, and this
 //!   process holds it open: it is gone when the process is.
 //! - What this made is unmounted and removed on every way out of a scope, a panic's included.
-//! - What an earlier run left is named and removed: only what carries our name and the id of a
-//!   process that is no more.
+//! - What an earlier run left is named and removed: only what carries our name in the exact form
+//!   and the id of a process that is no more; a directory, only if our mark is in it.
+//! - Commands of the system are in process groups of their own: an interrupt from a terminal is
+//!   this process's alone.
 //! - Nothing of the device is cached between two mounts.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "outside the engine")]
 
@@ -91,6 +93,10 @@ impl FileSystem {
 const INSIDE: &str = "KIBAN_POWER_INSIDE";
 /// What every directory of ours is called, before the process's id.
 const PREFIX: &str = "kiban-power-";
+/// Letters behind that.
+const RANDOM: usize = 6;
+/// A file in each directory of ours, and what it says.
+const MARK: &str = "made-by-kiban-crash";
 
 /// What this machine lacks, each with what to do.
 #[must_use]
@@ -139,7 +145,9 @@ pub fn enter() -> io::Result<()> {
 /// The machine refused.
 pub fn scratch(parent: &Path) -> io::Result<TempDir> {
     let prefix = format!("{PREFIX}{}-", std::process::id());
-    tempfile::Builder::new().prefix(&prefix).tempdir_in(parent)
+    let dir = tempfile::Builder::new().prefix(&prefix).rand_bytes(RANDOM).tempdir_in(parent)?;
+    fs::write(dir.path().join(MARK), MARK)?;
+    Ok(dir)
 }
 
 /// Removes what processes that are no more left in `parent` and in the list of loop devices; tells
@@ -150,15 +158,28 @@ pub fn clear_leftovers(parent: &Path) -> Vec<String> {
     for entry in fs::read_dir("/sys/block").into_iter().flatten().flatten() {
         let backing = fs::read_to_string(entry.path().join("loop/backing_file"));
         let Ok(backing) = backing else { continue };
-        if is_orphan(&backing) {
+        let backing = Path::new(backing.trim());
+        let is_ours = ["disk", "disk (deleted)", "bare", "bare (deleted)"];
+        let is_ours =
+            backing.file_name().is_some_and(|name| is_ours.iter().any(|ours| name == *ours));
+        if is_ours && backing.iter().any(|part| is_orphan(&part.to_string_lossy())) {
             let device = Path::new("/dev").join(entry.file_name());
             let done = run(Command::new("losetup").arg("-d").arg(&device));
-            found.push(told(format!("{} on {}", device.display(), backing.trim()), done));
+            found.push(told(format!("{} on {}", device.display(), backing.display()), done));
         }
     }
+    found.extend(clear_directories(parent));
+    found
+}
+
+fn clear_directories(parent: &Path) -> Vec<String> {
+    let mut found = Vec::new();
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         if is_orphan(&entry.file_name().to_string_lossy()) {
-            let done = fs::remove_dir_all(entry.path());
+            let done = match fs::read_to_string(entry.path().join(MARK)) {
+                Ok(text) if text == MARK => fs::remove_dir_all(entry.path()),
+                _ => Err(io::Error::other(format!("there is no {MARK} of ours in it"))),
+            };
             found.push(told(entry.path().display().to_string(), done));
         }
     }
@@ -172,11 +193,15 @@ fn told(what: String, done: io::Result<()>) -> String {
     }
 }
 
-/// Whether a path carries our name, and the id of a process that is not one of ours any more.
-fn is_orphan(path: &str) -> bool {
-    let Some((_, rest)) = path.split_once(PREFIX) else { return false };
-    let digits = rest.split('-').next().unwrap_or_default();
-    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+/// Whether a name is one that we make, with the id of a process that is not one of ours any more.
+fn is_orphan(name: &str) -> bool {
+    let Some((digits, random)) = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-'))
+    else {
+        return false;
+    };
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let is_random = random.len() == RANDOM && random.bytes().all(|b| b.is_ascii_alphanumeric());
+    if !is_number || !is_random {
         return false;
     }
     // Whatever the command is called: it has its own namespace, and says so.
@@ -203,6 +228,7 @@ pub fn run(command: &mut Command) -> io::Result<()> {
 fn output(command: &mut Command) -> io::Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let done = command
+        .process_group(0)
         .output()
         .map_err(|error| io::Error::new(error.kind(), format!("{name}: {error}")))?;
     if !done.status.success() {
@@ -385,12 +411,29 @@ mod tests {
 
     #[test]
     fn only_what_carries_our_name_and_a_dead_process_is_left_over() {
-        let here = format!("/x/{PREFIX}{}-ab/served/disk", std::process::id());
+        let here = format!("{PREFIX}{}-aB3xyz", std::process::id());
         assert!(is_orphan(&here), "this test is not the command");
-        assert!(is_orphan(&format!("/x/{PREFIX}4194999-ab")));
-        for other in ["/x/kiban-power", "/x/kiban-power-", "/x/kiban-power-ab-1", "/home/image"] {
-            assert!(!is_orphan(other), "{other}");
+        assert!(is_orphan(&format!("{PREFIX}4194999-aB3xyz")));
+        for other in ["", "ab-aB3xyz", "1-aB3xy", "1-aB3xyzz", "1-aB3x.z", "1"] {
+            assert!(!is_orphan(&format!("{PREFIX}{other}")), "{other}");
         }
+        assert!(!is_orphan(&format!("my-{PREFIX}4194999-aB3xyz")));
+    }
+
+    #[test]
+    fn a_directory_without_our_mark_stays() {
+        let parent = tempfile::tempdir().expect("a temporary directory");
+        let (ours, other) = (format!("{PREFIX}4194999-aaaaaa"), format!("{PREFIX}4194999-bbbbbb"));
+        let (ours, other) = (parent.path().join(ours), parent.path().join(other));
+        for dir in [&ours, &other] {
+            fs::create_dir(dir).expect("a directory");
+        }
+        fs::write(ours.join(MARK), MARK).expect("a mark");
+        assert_eq!(clear_directories(parent.path()).len(), 2);
+        assert!(!ours.exists() && other.exists());
+        let made = scratch(parent.path()).expect("a directory");
+        assert!(is_orphan(&made.path().file_name().expect("a name").to_string_lossy()));
+        assert!(made.path().join(MARK).is_file());
     }
 
     #[test]

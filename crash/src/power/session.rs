@@ -16,6 +16,7 @@ use crate::kill::victim::{Mode, Order};
 use kiban_model::generate::{Seed, Source};
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -94,7 +95,7 @@ pub(crate) fn record(
     let entries = disk.recorded();
     disk.forget();
     drop(disk);
-    let truth = Truth::tell(seed, &entries, false)?;
+    let truth = Truth::tell(seed, &entries, None)?;
     Ok(Session { seed, entries, base: base.clone(), truth, took })
 }
 
@@ -123,49 +124,68 @@ pub(crate) fn bare(
     Ok(took)
 }
 
-impl Session {
-    /// Positions right before each change: every write by itself, and every flush boundary.
-    fn steps(&self) -> Vec<usize> {
-        let mut steps: Vec<usize> = (0..self.entries.len())
-            .filter(|&at| self.entries[at].is_change())
-            .chain([self.entries.len()])
-            .collect();
-        // With nothing of it, there is nothing to show.
-        steps.remove(0);
-        steps
-    }
-
-    /// Positions at which something since the last flush can be lost, the last ones before a flush
-    /// among them.
-    fn losses(&self) -> Vec<usize> {
-        let mut open = false;
-        let mut losses = Vec::new();
-        for (at, entry) in self.entries.iter().enumerate() {
-            if open && (entry.is_change() || *entry == Entry::Flush) {
-                losses.push(at);
-            }
-            open = entry.is_change() || (open && *entry != Entry::Flush);
+/// Positions right before each change, and the end; whether a flush stands before it and behind
+/// the change before.
+fn steps(entries: &[Entry], range: &Range<usize>) -> Vec<(usize, bool)> {
+    let mut flushed = false;
+    let mut steps = Vec::new();
+    for at in range.clone() {
+        if entries[at].is_change() {
+            steps.push((at, std::mem::take(&mut flushed)));
         }
-        losses
+        flushed |= entries[at] == Entry::Flush;
     }
+    steps.push((range.end, flushed));
+    steps
+}
 
-    /// At most so many cuts, in order: every write and flush boundary whole, and as many with
-    /// something lost.
+/// Positions at which something since the last flush can be lost, the last ones before a flush
+/// among them.
+fn losses(entries: &[Entry], range: &Range<usize>) -> Vec<usize> {
+    let mut open = false;
+    let mut losses = Vec::new();
+    for (at, entry) in entries[..range.end].iter().enumerate() {
+        if open && range.contains(&at) && (entry.is_change() || *entry == Entry::Flush) {
+            losses.push(at);
+        }
+        open = entry.is_change() || (open && *entry != Entry::Flush);
+    }
+    losses
+}
+
+fn shuffle<T>(all: &mut [T], draw: &mut Seed) {
+    for i in (1..all.len()).rev() {
+        all.swap(i, draw.below(i + 1));
+    }
+}
+
+/// At most so many cuts at positions of a range of a log, in order: every flush boundary with all
+/// that was written, for a third of the cuts at the most; the rest is a sample of every write with
+/// all, and as many with something lost.
+#[must_use]
+pub fn cuts(entries: &[Entry], range: Range<usize>, max: usize, draw: &mut Seed) -> Vec<Cut> {
+    let (steps, losses) = (steps(entries, &range), losses(entries, &range));
+    let whole = |&(at, _): &(usize, bool)| Cut { at, kept: Kept::All };
+    let mut cuts: Vec<Cut> = steps.iter().filter(|step| step.1).map(whole).collect();
+    shuffle(&mut cuts, draw);
+    let more = cuts.split_off(cuts.len().min(max / 3));
+    let mut rest: Vec<Cut> = steps.iter().filter(|step| !step.1).map(whole).chain(more).collect();
+    for _ in 0..if losses.is_empty() { 0 } else { steps.len() } {
+        let at = losses[draw.below(losses.len())];
+        rest.push(Cut { at, kept: Kept::Some(draw.draw(u64::MAX)) });
+    }
+    shuffle(&mut rest, draw);
+    rest.truncate(max - cuts.len());
+    cuts.append(&mut rest);
+    cuts.sort_by_key(|cut| cut.at);
+    cuts
+}
+
+impl Session {
+    /// At most so many cuts of the session, in order: see [`cuts`].
     #[must_use]
     pub fn cuts(&self, max: usize, draw: &mut Seed) -> Vec<Cut> {
-        let (steps, losses) = (self.steps(), self.losses());
-        let mut cuts: Vec<Cut> = steps.iter().map(|&at| Cut { at, kept: Kept::All }).collect();
-        for _ in 0..if losses.is_empty() { 0 } else { steps.len() } {
-            let at = losses[draw.below(losses.len())];
-            cuts.push(Cut { at, kept: Kept::Some(draw.draw(u64::MAX)) });
-        }
-        // A random choice of them, if there are too many.
-        for i in (1..cuts.len()).rev() {
-            cuts.swap(i, draw.below(i + 1));
-        }
-        cuts.truncate(max);
-        cuts.sort_by_key(|cut| cut.at);
-        cuts
+        cuts(&self.entries, 0..self.entries.len(), max, draw)
     }
 
     /// The life that was under way at a position, or the one before it.
@@ -175,5 +195,34 @@ impl Session {
             matches!(entry, Entry::Note(note) if note.kind == crate::kill::wire::Kind::Opening)
         });
         u32::try_from(opened.count()).unwrap_or(u32::MAX).saturating_sub(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flush_boundaries_come_first_and_no_cut_leaves_its_range() {
+        let write = |at| Entry::Write { at, bytes: Arc::from([1]) };
+        let mut log = Vec::new();
+        for at in 0..40 {
+            log.push(write(at));
+            if at % 10 == 9 {
+                log.push(Entry::Flush);
+            }
+        }
+        let draw = &mut Seed(3);
+        let some = cuts(&log, 5..log.len(), 12, draw);
+        let boundaries = [11, 22, 33, 44].map(|at| Cut { at, kept: Kept::All });
+        assert!(boundaries.iter().all(|cut| some.contains(cut)), "{some:?}");
+        assert_eq!(some.len(), 12);
+        let all = cuts(&log, 5..log.len(), 1000, draw);
+        assert!(all.iter().all(|cut| cut.at >= 5));
+        assert!((1..40).all(|n| {
+            let at = n + n / 10;
+            at < 5 || all.contains(&Cut { at, kept: Kept::All })
+        }));
+        assert!(all.iter().any(|cut| cut.at == 10 && matches!(cut.kept, Kept::Some(_))));
     }
 }

@@ -9,6 +9,8 @@
 //! - A1: a cut lies between two writes, never inside one.
 //! - D3 of a checkpoint: it has every write that had returned before it began, and none that was
 //!   issued after it returned.
+//! - P1: nothing that was issued after a failed sync of the log, the manifest or a directory was
+//!   told, or after the handle had said that it is poisoned, is acknowledged in that life.
 //! - Writes that failed have no sequence: they follow the last acknowledged one in any order, each
 //!   whole or not at all.
 //! - Where a file system gave up and went on to say yes, floors are those of the moment before.
@@ -17,10 +19,10 @@
 use super::log::Entry;
 use crate::kill::Fault;
 use crate::kill::judge::{self, State, Write};
-use crate::kill::plan::{self, Record};
+use crate::kill::plan::{self, Record, Step};
 use crate::kill::tale;
 use crate::kill::wire::{Kind, Note};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -107,29 +109,68 @@ fn lives(entries: &[Entry]) -> Vec<Told> {
     lives
 }
 
+/// P1: see the module.
+fn check_poison(seed: u64, number: u32, life: &Told) -> Result<(), Fault> {
+    let mut cause: Option<&Note> = None;
+    let mut late = BTreeSet::new();
+    for note in &life.notes {
+        let step = (note.writer, note.n);
+        match note.kind {
+            Kind::Failed if note.b == 1 => {
+                cause.get_or_insert(note);
+            }
+            Kind::Copying if cause.is_some() => {
+                late.insert(step);
+            }
+            Kind::Issued if cause.is_some() => {
+                // A read goes on, and so does what merges nothing.
+                let made = plan::step(seed, number, note.writer, note.n);
+                if matches!(made, Step::Write(..) | Step::Sync | Step::Flush) {
+                    late.insert(step);
+                }
+            }
+            Kind::Done | Kind::Durable | Kind::Copied if late.contains(&step) => {
+                let cause = cause.map_or("", |note| &*note.text);
+                let got = format!("{note}, issued after \"{cause}\" was told");
+                let expected = "no acknowledgement after a failed sync";
+                return Err(Fault::new("P1", "a life of the workload", expected, got));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 impl Truth {
-    /// Listens to a log. `faulty` where the device refused something: calls may fail.
+    /// Listens to a log. From life `faulty` on the device refuses something: calls may fail.
     ///
     /// # Errors
     /// A promise that the running engine broke, whatever an image shows.
-    pub(crate) fn tell(seed: u64, entries: &[Entry], faulty: bool) -> Result<Self, Fault> {
+    pub(crate) fn tell(seed: u64, entries: &[Entry], faulty: Option<u32>) -> Result<Self, Fault> {
         let mut truth = Self::default();
         let mut acked = 0;
         for (number, life) in (0..).zip(lives(entries)) {
-            truth.check_notes(&life, acked, faulty)?;
+            let is_faulty = faulty.is_some_and(|from| number >= from);
+            truth.check_notes(&life, acked, is_faulty)?;
+            check_poison(seed, number, &life)?;
             let tale = tale::tell_notes(seed, number, &life.notes)?;
             acked = acked.max(tale.acked);
             truth.done += tale.done;
             truth.place(&life, tale.writes);
             truth.place_copies(number, &life);
+            if !is_faulty && let Some(write) = truth.doubt.first() {
+                let got = format!("step {} of writer {} never returned", write.n, write.writer);
+                return Err(Fault::new(
+                    "B1",
+                    "a life of the workload",
+                    "an end of every call",
+                    got,
+                ));
+            }
         }
         truth.order.sort_by_key(|placed| placed.write.seq);
         truth.fold();
         truth.judge_copies();
-        if !faulty && let Some(write) = truth.doubt.first() {
-            let got = format!("step {} of writer {} never returned", write.n, write.writer);
-            return Err(Fault::new("B1", "a life of the workload", "an end of every call", got));
-        }
         truth.check_sequences()?;
         Ok(truth)
     }
@@ -283,6 +324,12 @@ impl Truth {
     #[must_use]
     pub fn floor_at(&self, at: usize) -> usize {
         self.floor(at).0
+    }
+
+    /// Writes up to the last one that had been acknowledged before `at`.
+    #[must_use]
+    pub fn acknowledged_at(&self, at: usize) -> usize {
+        self.order.iter().rposition(|placed| placed.returned < at).map_or(0, |index| index + 1)
     }
 
     /// How many writes there are.

@@ -34,13 +34,14 @@ pub struct PowerRow {
     pub refused: u64,
     /// Those among them without a torn write.
     pub refused_whole: u64,
-    /// Refused images by whether a write of theirs was torn, and by what the kernel said.
+    /// Refused images by what explains that (a torn write, a device that lied), and by what the
+    /// kernel said. What nothing explains ("whole") ends the run.
     pub refusals: BTreeMap<String, u64>,
     /// Checkpoints looked at in images.
     pub copies: u64,
     /// KiB that a process which examines held at the most.
     pub examiner_kib: u64,
-    /// Images that showed less than all acknowledged writes.
+    /// Images that showed less than had been acknowledged before the cut.
     pub behind: u64,
     /// Images that had to show something.
     pub durable_behind: u64,
@@ -56,6 +57,14 @@ pub struct PowerRow {
     pub gave_up: u64,
     /// Lying devices that were told as errors.
     pub lies_told: u64,
+    /// Images of such journals that were told as errors, or as a damaged log.
+    pub gave_up_told: u64,
+    /// Images of the moments while a device failed.
+    pub failing_images: u64,
+    /// Images of full file systems that had no room to be used on.
+    pub no_room: u64,
+    /// Sessions in which the device failed, by kind of error, whether the engine met it or not.
+    pub fault_hits: BTreeMap<String, u64>,
     /// Seconds of one worker spent on images.
     pub checking_s: f64,
     /// Seconds of one worker spent on workloads.
@@ -97,6 +106,10 @@ impl PowerRow {
         add(&mut self.faults, &other.faults);
         self.gave_up += other.gave_up;
         self.lies_told += other.lies_told;
+        self.gave_up_told += other.gave_up_told;
+        self.failing_images += other.failing_images;
+        self.no_room += other.no_room;
+        add(&mut self.fault_hits, &other.fault_hits);
         self.checking_s += other.checking_s;
         self.recording_s += other.recording_s;
         self.recorder_times = self.recorder_times.max(other.recorder_times);

@@ -70,6 +70,10 @@ fn tone(verdict: Verdict) -> Tone {
 #[must_use]
 pub fn verdict(report: &Report) -> String {
     match report.verdict {
+        Verdict::Held if !report.part_of.is_empty() => format!(
+            "HELD: every promise held, as far as the time was enough ({}).",
+            report.part_of.join(", ")
+        ),
         Verdict::Held if report.mutants.is_empty() => "HELD: every promise held.".to_owned(),
         Verdict::Held => format!("HELD: all {} seeded bugs were killed.", report.mutants.len()),
         Verdict::Broken => {
@@ -99,6 +103,9 @@ fn hollow(report: &Report) -> String {
     if let Some(control) = report.control.as_deref().filter(|&control| control != "alive") {
         let what = if control.starts_with("unfinished") { "finish" } else { "survive" };
         why.push(format!("the unmutated engine did not {what} the layers ({control})"));
+    }
+    if !report.nothing_of.is_empty() {
+        why.push(format!("nothing was looked at of {}", report.nothing_of.join(", ")));
     }
     let ids = |fate| {
         let of_fate = report.mutants.iter().filter(|mutant| mutant.fate() == fate);

@@ -152,7 +152,7 @@ fn look(
     outside
 }
 
-/// What bytes are, or the first that is neither.
+/// What bytes are, or the first that is neither; their length where it is neither one.
 pub(super) fn kind(bytes: &[u8], old: &[u8], new: &[u8]) -> Result<&'static str, usize> {
     if bytes == new {
         return Ok("new");
@@ -160,12 +160,14 @@ pub(super) fn kind(bytes: &[u8], old: &[u8], new: &[u8]) -> Result<&'static str,
     if bytes == old {
         return Ok("old");
     }
-    let of = |from: &[u8], at: usize| from.get(at).copied().unwrap_or(0);
-    let wrong = (0..bytes.len())
-        .find(|&at| bytes[at] != of(old, at) && bytes[at] != of(new, at) && bytes[at] != 0);
-    match wrong {
+    if bytes.len() != old.len() && bytes.len() != new.len() {
+        return Err(bytes.len());
+    }
+    let is = |from: &[u8], at: usize| from.get(at) == Some(&bytes[at]);
+    // Where a file grew, zeros stand for what was not written yet.
+    let grew = |at: usize| at >= old.len() && bytes[at] == 0;
+    match (0..bytes.len()).find(|&at| !is(old, at) && !is(new, at) && !grew(at)) {
         Some(at) => Err(at),
-        None if bytes.len() > old.len().max(new.len()) => Err(bytes.len()),
         None => Ok("some of each"),
     }
 }
@@ -184,6 +186,9 @@ mod tests {
         assert_eq!(kind(&new, &old, &new), Ok("new"));
         assert_eq!(kind(&old, &old, &new), Ok("old"));
         assert_eq!(kind(&[1, 2, 1], &old, &new), Ok("some of each"));
-        assert_eq!(kind(&[1, 3, 1], &old, &new), Err(1));
+        assert_eq!(kind(&[2, 1, 1, 0], &old, &new), Ok("some of each"), "it grew");
+        for (bytes, at) in [(&[1, 3, 1][..], 1), (&[1, 0, 1], 1), (&[2, 2], 2), (&[2; 5], 5)] {
+            assert_eq!(kind(bytes, &old, &new), Err(at), "{bytes:?}");
+        }
     }
 }

@@ -159,6 +159,16 @@ fn whole(end: End, asked: u64) -> End {
     }
 }
 
+/// Whether nothing says that the engine did it: a hang, an abort or a panic of the rig.
+#[must_use]
+pub fn is_doubtful(end: &End) -> bool {
+    match end {
+        End::Aborted(_) | End::Hung => true,
+        End::Broke(seen) => seen.failures.iter().all(|failure| failure.what == "the rig"),
+        _ => false,
+    }
+}
+
 /// What a layer of power cuts looked at, and what came of it; nothing for the other layers.
 #[must_use]
 pub fn looked(layer: &Layer, end: &End) -> Option<Looked> {
@@ -172,6 +182,24 @@ pub fn looked(layer: &Layer, end: &End) -> Option<Looked> {
     };
     let images = seen.map_or(0, |seen| seen.totals.images);
     Some(Looked { layer: layer.name.to_owned(), end: word.to_owned(), images, asked })
+}
+
+/// In words, what a layer came to.
+#[must_use]
+pub fn describe(layer: &Layer, end: &End) -> String {
+    let told = match end {
+        End::Survived(_) => "survived".to_owned(),
+        End::Unfinished(_) => {
+            let looked = looked(layer, end);
+            return looked.map_or(String::new(), |looked| format!("unfinished {looked}"));
+        }
+        End::Broke(report) | End::Silent(report) => crate::runner::view::verdict(report),
+        End::Aborted(why) => format!("aborted: {why}"),
+        End::Hung => "hung".to_owned(),
+        End::Interrupted => "interrupted".to_owned(),
+        End::Trouble(why) => why.clone(),
+    };
+    format!("{}: {told}", layer.name)
 }
 
 /// Runs a layer that is tests of a package; they count no cases.
@@ -300,6 +328,15 @@ mod tests {
         assert_eq!(mutant.fate(), "killed");
         seen.totals.images = 400;
         assert_eq!(whole(End::Survived(seen.clone()), 400), End::Survived(seen));
+    }
+
+    #[test]
+    fn a_broken_promise_needs_no_second_look_and_a_panic_of_the_rig_does() {
+        let mut seen = Report::default();
+        seen.add_failure(Failure { what: "the rig".to_owned(), ..Failure::default() });
+        assert!(is_doubtful(&End::Broke(seen.clone())) && is_doubtful(&End::Hung));
+        seen.add_failure(Failure { promise: "D1".to_owned(), ..Failure::default() });
+        assert!(!is_doubtful(&End::Broke(seen.clone())) && !is_doubtful(&End::Survived(seen)));
     }
 
     #[test]

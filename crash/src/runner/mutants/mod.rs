@@ -8,7 +8,9 @@
 //! - A kill counts only because the control survived the same layer with the same seed and budget:
 //!   where it did not, the run says so and fails.
 //! - A seeded bug that does not apply or does not build is not killed, the tests' build included.
-//! - Aborts and hangs are kills by the layer that ran.
+//! - Aborts and hangs are kills by the layer that ran. Under power cuts, where threads and moments
+//!   are the machine's, they and a panic of the rig are kills only if the unmutated engine goes
+//!   through the layer once more.
 //! - A layer whose time was over early proves no survival, the control's included: it is told as
 //!   unfinished, and only a kill by another layer makes up for it.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "outside the engine")]
@@ -85,6 +87,7 @@ fn run_all(
     if !control(&mut scratch, cheap, task, report, progress)? || interrupt.wished() {
         return Ok(());
     }
+    let unmutated = if task.power { Some(scratch.keep()?) } else { None };
     let layers = task.layers();
     let mut reached = vec![false; layers.len()];
     for (at, mutant) in task.mutants.iter().enumerate() {
@@ -94,7 +97,7 @@ fn run_all(
             reached[layer] = true;
             progress.say(done, &format!("{}: {}", mutant.id, layers[layer].name));
         };
-        let result = try_one(&mut scratch, mutant, task, begin)?;
+        let result = try_one(&mut scratch, mutant, task, unmutated.as_deref(), begin)?;
         if interrupt.wished() {
             return Ok(());
         }
@@ -126,14 +129,14 @@ fn control<'a>(
             // The other layers' kills count: it goes on, and is not called alive.
             End::Unfinished(seen) => {
                 report.totals.absorb(&seen.totals);
-                let told = describe(layer, &End::Unfinished(seen));
+                let told = layers::describe(layer, &End::Unfinished(seen));
                 let before = report.control.take().map_or(String::new(), |told| told + "; ");
                 report.control = Some(before + &told);
             }
             End::Interrupted => return Ok(false),
             End::Trouble(why) => return Err(Trouble::Environment(why)),
             other => {
-                report.control = Some(describe(layer, &other));
+                report.control = Some(layers::describe(layer, &other));
                 return Ok(false);
             }
         }
@@ -146,6 +149,7 @@ fn try_one(
     scratch: &mut Scratch,
     mutant: &Mutant,
     task: &Task,
+    unmutated: Option<&Path>,
     mut begin: impl FnMut(usize),
 ) -> Result<MutantResult, Trouble> {
     let mut result = MutantResult { id: mutant.id.clone(), ..MutantResult::default() };
@@ -164,7 +168,7 @@ fn try_one(
         begin(at);
         let begun = Instant::now();
         let end = match run_layer(scratch, &binary, layer, task.order) {
-            Ok(end) => end,
+            Ok(end) => confirmed(scratch, unmutated, layer, task.order, end)?,
             Err(Trouble::Sources(why)) => {
                 result.promise = format!("the tests of {} do not build: {why}", layer.name);
                 return Ok(result);
@@ -194,6 +198,24 @@ fn try_one(
         result.promise = "a counter or a cell stayed at zero".to_owned();
     }
     Ok(result)
+}
+
+/// What `end` is worth once the unmutated engine went through the layer again, where it may have
+/// been the machine's doing.
+fn confirmed(
+    scratch: &Scratch,
+    unmutated: Option<&Path>,
+    layer: &Layer,
+    order: Order,
+    end: End,
+) -> Result<End, Trouble> {
+    let Some(binary) = unmutated.filter(|_| layers::is_doubtful(&end)) else { return Ok(end) };
+    match run_layer(scratch, binary, layer, order)? {
+        End::Survived(_) => Ok(end),
+        End::Interrupted => Ok(End::Interrupted),
+        End::Trouble(why) => Err(Trouble::Environment(why)),
+        _ => Ok(End::Unfinished(Report::default())),
+    }
 }
 
 fn run_layer(
@@ -244,20 +266,4 @@ fn note(result: &mut MutantResult, layer: &Layer, end: &End) {
 fn count(result: &mut MutantResult, seen: &Report) {
     result.cases += seen.totals.cases;
     result.ops += seen.totals.ops;
-}
-
-fn describe(layer: &Layer, end: &End) -> String {
-    let told = match end {
-        End::Survived(_) => "survived".to_owned(),
-        End::Unfinished(_) => {
-            let looked = layers::looked(layer, end);
-            return looked.map_or(String::new(), |looked| format!("unfinished {looked}"));
-        }
-        End::Broke(report) | End::Silent(report) => crate::runner::view::verdict(report),
-        End::Aborted(why) => format!("aborted: {why}"),
-        End::Hung => "hung".to_owned(),
-        End::Interrupted => "interrupted".to_owned(),
-        End::Trouble(why) => why.clone(),
-    };
-    format!("{}: {told}", layer.name)
 }

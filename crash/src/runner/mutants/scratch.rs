@@ -110,6 +110,17 @@ impl Scratch {
         Ok(self.target.join("mutant").join("kiban-crash"))
     }
 
+    /// Keeps the runner that was built last beside the next ones.
+    ///
+    /// # Errors
+    /// The machine refused.
+    pub fn keep(&self) -> Result<PathBuf, Trouble> {
+        let kept = self.target.join("unmutated-kiban-crash");
+        let built = self.target.join("mutant").join("kiban-crash");
+        fs::copy(built, &kept).map_err(refused(&kept))?;
+        Ok(kept)
+    }
+
     /// Builds tests in the copy, and returns the command that runs them.
     ///
     /// # Errors
