@@ -287,6 +287,29 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_sequence_that_a_log_has_a_trace_of_is_not_given_again() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let at = dir.path().join("db");
+        let mut db = Kiban::open(&at, plan::options(1, 0)).expect("a database");
+        let records: Vec<plan::Record> = (0..3).map(|key| (key, Some(7))).collect();
+        let last = db.write_durable(&plan::batch(&records)).expect("a write").0;
+        assert_eq!((trace(&at), trace(dir.path())), (last, 0));
+        db.close().expect("closed");
+        for (above, is_wrong) in [(last, false), (last + 1, true)] {
+            let told = tempfile::NamedTempFile::new().expect("a temporary file");
+            let teller = Teller::to(told.reopen().expect("the same file"));
+            let examiner = Examiner { teller, shown: Vec::new() };
+            let at = dir.path().join(format!("copy-{above}"));
+            let mut db = look::open(&at, plan::options(1, 0), true).expect("a database");
+            db.write_durable(&plan::batch(&records)).expect("a write");
+            examiner.use_on(&mut db, 1, above).expect("it is used");
+            let text = std::fs::read(told.path()).expect("notes");
+            let text = String::from_utf8_lossy(&text).into_owned();
+            assert_eq!(text.contains("C2 a new write has sequence"), is_wrong, "{text}");
+        }
+    }
+
+    #[test]
     fn a_job_survives_its_line() {
         let job = Job {
             dir: PathBuf::from("/a dir/db"),

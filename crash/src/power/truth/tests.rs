@@ -73,6 +73,8 @@ fn a_cut_lies_between_what_is_durable_and_what_was_issued() {
     assert_eq!(judge(&truth, 5, &states[0]), Ok(0));
     assert_eq!(judge(&truth, end - 2, &states[4]), Err("D3"));
     assert_eq!((truth.floor_at(end), truth.writes(), truth.last_sequence(4)), (2, 4, story.seq));
+    let acknowledged = [2, 4, end - 2, end].map(|at| truth.acknowledged_at(at));
+    assert_eq!(acknowledged, [0, 1, 3, 4], "of a cut, and not of the whole session");
 }
 
 #[test]
