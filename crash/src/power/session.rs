@@ -161,7 +161,7 @@ fn shuffle<T>(all: &mut [T], draw: &mut Seed) {
 
 /// At most so many cuts at positions of a range of a log, in order: every flush boundary with all
 /// that was written, for a third of the cuts at the most; the rest is a sample of every write with
-/// all, and as many with something lost.
+/// all, and of twice as many with something lost.
 #[must_use]
 pub fn cuts(entries: &[Entry], range: Range<usize>, max: usize, draw: &mut Seed) -> Vec<Cut> {
     let (steps, losses) = (steps(entries, &range), losses(entries, &range));
@@ -170,7 +170,7 @@ pub fn cuts(entries: &[Entry], range: Range<usize>, max: usize, draw: &mut Seed)
     shuffle(&mut cuts, draw);
     let more = cuts.split_off(cuts.len().min(max / 3));
     let mut rest: Vec<Cut> = steps.iter().filter(|step| !step.1).map(whole).chain(more).collect();
-    for _ in 0..if losses.is_empty() { 0 } else { steps.len() } {
+    for _ in 0..if losses.is_empty() { 0 } else { 2 * steps.len() } {
         let at = losses[draw.below(losses.len())];
         rest.push(Cut { at, kept: Kept::Some(draw.draw(u64::MAX)) });
     }

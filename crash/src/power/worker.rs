@@ -226,7 +226,8 @@ pub(super) fn work(
         }
         let ground = grounds.get_mut(&fs).expect("it was just made");
         // The first worker's first session on each file system is run without the recorder, too.
-        let measure = number == 0 && !std::mem::replace(&mut ground.measured, true);
+        let measure = number == 0 && claim.fault.is_none() && !ground.measured;
+        ground.measured |= measure;
         let crew = Crew::new(&task.program, &ground.place);
         let mut checker = Checker::new(&ground.place, crew, Seed(seed));
         let ground = &*ground;
