@@ -40,7 +40,9 @@ pub(super) fn run(
         let name = quota.0.name();
         report.power.iter().any(|row| row.fs == name && row.images >= quota.1.min(WHOLE_IMAGES))
     };
+    // Healthy devices have counters of their own.
     report.directed_whole = !interrupt.wished()
+        && task.faulty_every > 1
         && task.quota.iter().all(|quota| quota.1 >= WHOLE_IMAGES)
         && task.quota.iter().all(whole)
         && task.faults.len() == DeviceFault::ALL.len();

@@ -190,6 +190,8 @@ fn look(
     (at, trust): (usize, Trust),
     image: Image,
 ) -> Result<(), Fault> {
+    checker.row.lossy += u64::from(image.lost > 0);
+    checker.row.torn += u64::from(image.torn > 0);
     // A liar's checkpoint is owed as little as its database.
     let copies = if trust == Trust::Nothing { &[] } else { truth.copies_at(at) };
     checker.copies = checker.choose(copies);
