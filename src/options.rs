@@ -89,7 +89,8 @@ options! {
     reads: Reads = Reads::Mapped;
     /// Whether a read that misses in a map brings in its neighbours too, as the kernel sees fit
     /// (default true). It fills memory sooner where the database fits; where it does not, each miss
-    /// reads up to 32 times of what it needs and drives out what others do: turn it off there.
+    /// may read as much as the device's `read_ahead_kb` and drive out what others need: turn it off
+    /// there.
     map_read_ahead: bool = true;
     /// How blocks are compressed (default not at all).
     compression: Compression = Compression::None;
